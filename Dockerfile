@@ -1,0 +1,37 @@
+# The image of the holdfast command: one static binary, no shell, not root.
+# `make image` builds it.
+
+ARG BUILD_IMAGE=golang:1.26-bookworm
+ARG RUNTIME_IMAGE=gcr.io/distroless/static-debian12:nonroot
+
+FROM ${BUILD_IMAGE} AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+# Named one by one, so that no state folder or build output gets in.
+COPY cmd/ cmd/
+COPY lua/ lua/
+COPY proto/ proto/
+COPY server/ server/
+COPY store/ store/
+ARG VERSION=unknown
+ARG REVISION=unknown
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+	-ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" \
+	-o /out/ ./cmd/...
+
+FROM ${RUNTIME_IMAGE}
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="holdfast" \
+	org.opencontainers.image.description="gRPC inventory service: holds in Redis, sales in Postgres" \
+	org.opencontainers.image.licenses="Apache-2.0" \
+	org.opencontainers.image.version="${VERSION}" \
+	org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /out/ /usr/local/bin/
+# The number of nonroot, since Kubernetes' runAsNonRoot can not check a name.
+USER 65532:65532
+# gRPC, and metrics and probes.
+EXPOSE 50051 9464
+ENTRYPOINT ["/usr/local/bin/holdfast"]
+CMD ["serve"]

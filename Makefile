@@ -1,0 +1,62 @@
+# Targets for work on Holdfast. `make help` lists them.
+
+# The tools that are no part of the product (buf, golangci-lint, govulncheck, grpcurl) are pinned in a
+# module file of their own: their several hundred dependencies would otherwise be among the product's.
+tool := go tool -modfile=scripts/tools/go.mod
+
+version  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+revision ?= $(shell git rev-parse --quiet --verify HEAD 2>/dev/null || echo unknown)
+ldflags  := -s -w -X main.version=$(version) -X main.revision=$(revision)
+
+# For `make run` and `make test`, such as: make run args=--ephemeral
+args ?=
+# Which packages `make test` and `make bench` work on.
+pkg ?= ./...
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-10s %s\n", $$1, $$2}' Makefile
+
+.PHONY: run
+run: ## Start everything on this machine and serve (args=--ephemeral: keep nothing)
+	@scripts/setup
+	@$(MAKE) --no-print-directory build
+	@exec bin/holdfast dev $(args)
+
+.PHONY: test
+test: ## Run every test, with the race detector (pkg=./store/... args=-v to narrow or widen)
+	@scripts/setup
+	go test -race -tags failpoints -timeout 20m $(args) $(pkg)
+
+.PHONY: lint
+lint: third_party ## Check the Go code, the proto files and the scripts' syntax
+	$(tool) buf lint
+	$(tool) buf format --diff --exit-code proto
+	$(tool) golangci-lint run
+	bash -n .ci/run && for script in image protovalidate setup; do bash -n scripts/$$script || exit; done
+
+.PHONY: generate
+generate: third_party ## Generate the Go code of the proto files
+	$(tool) buf generate
+
+.PHONY: build
+build: ## Build the commands into bin/
+	@scripts/setup go
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(ldflags)' -o bin/ ./cmd/...
+
+.PHONY: bench
+bench: ## Run the benchmarks (pkg=./store/holds args='-bench Create -count 5' to choose)
+	@scripts/setup
+	go test -run '^$$' -bench . -benchmem $(args) $(pkg)
+
+.PHONY: image
+image: ## Build the container image, with the engine that is there
+	@scripts/image '$(version)' '$(revision)'
+
+# protovalidate's proto files, which ours import.
+.PHONY: third_party
+third_party:
+	@scripts/setup go
+	@scripts/protovalidate

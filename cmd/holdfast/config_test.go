@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func validServe() serveCommand {
+	return serveCommand{
+		listenSettings:   listenSettings{GRPCAddr: "127.0.0.1:50051", HTTPAddr: "127.0.0.1:9464"},
+		databaseSettings: databaseSettings{PostgresURL: "postgres://u:p@h:5432/d?sslmode=require"},
+		RedisURL:         "rediss://u:p@h:6379/1", PostgresMaxConns: 8, Retention: 24 * time.Hour,
+		DrainDelay: 5 * time.Second, StopTimeout: 10 * time.Second,
+	}
+}
+
+func TestServeSettings(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*serveCommand)
+		named  string // empty: valid
+	}{
+		{"valid", func(*serveCommand) {}, ""},
+		{"all interfaces", func(c *serveCommand) { c.GRPCAddr = ":50051" }, "grpc-addr"},
+		{"all interfaces, said so", func(c *serveCommand) { c.GRPCAddr, c.Insecure = ":50051", true }, ""},
+		{"another interface", func(c *serveCommand) { c.GRPCAddr = "10.0.0.1:1" }, "grpc-addr"},
+		{"a name", func(c *serveCommand) { c.GRPCAddr = "example.org:1" }, "grpc-addr"},
+		{"any IPv6", func(c *serveCommand) { c.GRPCAddr = "[::]:1" }, "grpc-addr"},
+		{"loopback IPv6", func(c *serveCommand) { c.GRPCAddr = "[::1]:1" }, ""},
+		{"loopback as IPv6", func(c *serveCommand) { c.GRPCAddr = "[::ffff:127.0.0.1]:1" }, ""},
+		{"localhost", func(c *serveCommand) { c.GRPCAddr = "localhost:0" }, ""},
+		{"another loopback", func(c *serveCommand) { c.GRPCAddr = "127.8.8.8:0" }, ""},
+		{"no port", func(c *serveCommand) { c.GRPCAddr = "127.0.0.1" }, "grpc-addr"},
+		{"a port too high", func(c *serveCommand) { c.GRPCAddr = "127.0.0.1:65536" }, "grpc-addr"},
+		{"no address", func(c *serveCommand) { c.GRPCAddr = "" }, "grpc-addr"},
+		{"admin elsewhere", func(c *serveCommand) { c.AdminAddr = "127.0.0.1:50052" }, ""},
+		{"admin open to all", func(c *serveCommand) { c.AdminAddr = "0.0.0.0:50052" }, "admin-addr"},
+		{"probes open to all", func(c *serveCommand) { c.HTTPAddr = ":9464" }, ""},
+		{"probes nowhere", func(c *serveCommand) { c.HTTPAddr = "x" }, "http-addr"},
+		{"no Redis", func(c *serveCommand) { c.RedisURL = "" }, "redis-url"},
+		{"Redis of another kind", func(c *serveCommand) { c.RedisURL = "http://h" }, "redis-url"},
+		{"Redis without a host", func(c *serveCommand) { c.RedisURL = "redis://" }, "redis-url"},
+		{"no Postgres", func(c *serveCommand) { c.PostgresURL = "" }, "postgres-url"},
+		{"Postgres of another kind", func(c *serveCommand) { c.PostgresURL = "mysql://h/d" }, "postgres-url"},
+		{"Postgres in words", func(c *serveCommand) { c.PostgresURL = "host=h user=u" }, "postgres-url"},
+		{"Postgres by a socket", func(c *serveCommand) { c.PostgresURL = "postgresql:///d?host=/run/postgresql" }, ""},
+		{"no connections", func(c *serveCommand) { c.PostgresMaxConns = 0 }, "postgres-max-conns"},
+		{"too many connections", func(c *serveCommand) { c.PostgresMaxConns = 1001 }, "postgres-max-conns"},
+		{"short retention", func(c *serveCommand) { c.Retention = time.Second }, "retention"},
+		{"long retention", func(c *serveCommand) { c.Retention = 721 * time.Hour }, "retention"},
+		{"negative drain delay", func(c *serveCommand) { c.DrainDelay = -1 }, "drain-delay"},
+		{"no drain delay", func(c *serveCommand) { c.DrainDelay = 0 }, ""},
+		{"no stop timeout", func(c *serveCommand) { c.StopTimeout = 0 }, "stop-timeout"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := validServe()
+			test.change(&c)
+			err := c.check()
+			if test.named == "" {
+				if err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if got := err.Error(); !strings.HasPrefix(got, "--"+test.named+" (HOLDFAST_") || strings.Contains(got, "\n") {
+				t.Errorf("got %q, want --%s alone named", got, test.named)
+			}
+		})
+	}
+}
+
+func TestAllProblemsAreNamed(t *testing.T) {
+	err := (&serveCommand{}).check()
+	for _, name := range []string{"grpc-addr", "http-addr", "redis-url", "postgres-url", "postgres-max-conns", "retention", "stop-timeout"} {
+		if !strings.Contains(err.Error(), "--"+name+" ") {
+			t.Errorf("--%s is not named in:\n%v", name, err)
+		}
+	}
+}
+
+func TestLogger(t *testing.T) {
+	for _, test := range []struct{ format, level, want string }{
+		{"json", "info", `"msg":"shown"`}, {"text", "info", "msg=shown"}, {"text", "error", ""},
+	} {
+		var out bytes.Buffer
+		log := logSettings{Format: test.format, Level: test.level}.logger(&out)
+		log.Debug("hidden")
+		log.Warn("shown", slog.String("k", "v"))
+		if got := out.String(); !strings.Contains(got, test.want) || strings.Contains(got, "hidden") || (test.want == "" && got != "") {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+)
+
+// tour is what holdfast dev prints: each line can be pasted into a shell as it is.
+const tour = `
+Holdfast serves on GRPC. Allotment "demo" has 5 units; a hold lasts 120 s.
+Metrics: http://HTTP/metrics   Data: DATA   Stop: Ctrl-C
+
+See what is free:
+
+  CURL -d '{"allotment_id":"demo"}' GRPC holdfast.v1.InventoryService/GetAvailability
+
+Hold 2 units for ann, and keep the hold's id for the calls below:
+
+  HOLD=$(CURL -d '{"allotment_id":"demo","buyer_id":"ann","request_id":"'"$(date +%s%N)"'","quantity":2}' GRPC holdfast.v1.InventoryService/CreateHold | tee /dev/stderr | sed -n 's/^ *"id": *"\([^"]*\)".*/\1/p')
+
+She has paid: turn the hold into a sale.
+
+  CURL -d '{"hold_id":"'"$HOLD"'","order_id":"'"order-$HOLD"'"}' GRPC holdfast.v1.InventoryService/ConfirmHold
+
+She sends one back: cancel a part of the sale.
+
+  CURL -d '{"hold_id":"'"$HOLD"'","request_id":"return-1","quantity":1}' GRPC holdfast.v1.InventoryService/CancelSale
+
+Hold a unit for bob, who changes his mind: cancel the hold. (Or wait 120 s, and it lapses.)
+
+  HOLD=$(CURL -d '{"allotment_id":"demo","buyer_id":"bob","request_id":"'"$(date +%s%N)"'","quantity":1}' GRPC holdfast.v1.InventoryService/CreateHold | tee /dev/stderr | sed -n 's/^ *"id": *"\([^"]*\)".*/\1/p')
+  CURL -d '{"hold_id":"'"$HOLD"'"}' GRPC holdfast.v1.InventoryService/CancelHold
+
+Ask for more than there is, and get a refusal that proves itself:
+
+  CURL -d '{"allotment_id":"demo","buyer_id":"eve","request_id":"r-1","quantity":9}' GRPC holdfast.v1.InventoryService/CreateHold
+
+For operators: make an allotment of your own, add units, see who holds.
+
+  CURL -d '{"allotment":{"id":"concert","capacity":"100"}}' GRPC holdfast.v1.AdminService/CreateAllotment
+  CURL -d '{"allotment_id":"concert","delta":"50","request_id":"more-1"}' GRPC holdfast.v1.AdminService/AdjustCapacity
+  CURL -d '{"allotment_id":"demo"}' GRPC holdfast.v1.AdminService/ListHolds
+
+`
+
+func printTour(out io.Writer, grpcAddr, httpAddr, data string) {
+	fill := strings.NewReplacer("CURL", grpcurl()+" -plaintext", "GRPC", reachable(grpcAddr), "HTTP", reachable(httpAddr), "DATA", data)
+	fmt.Fprint(out, fill.Replace(tour))
+}
+
+// grpcurl is how to call it here: make puts one into bin when there is none.
+func grpcurl() string {
+	if _, err := exec.LookPath("grpcurl"); err == nil {
+		return "grpcurl"
+	}
+	return "bin/grpcurl"
+}
+
+// reachable is an address to call for one that is listened on: a server that listens everywhere is called here.
+func reachable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return address
+}

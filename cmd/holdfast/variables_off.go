@@ -1,0 +1,6 @@
+//go:build !failpoints
+
+package main
+
+// testVariables are read by builds for tests only.
+func testVariables() []string { return nil }

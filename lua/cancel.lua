@@ -1,0 +1,26 @@
+-- cancel: ends HELD holds; their units are free at once. An ended hold stays as it is.
+-- KEYS  for each hold: record hash, buyer hash, marker
+-- ARGV  number of holds; for each: allotment number, tag
+-- Reply for each: {OK, hold} or {status}
+-- O(log n) for each, n being the live holds.
+
+local function decide(h)
+  if h.a.gate ~= S.OK then return {h.a.gate} end
+  if h.damaged then return {S.DAMAGED} end
+  if not h.r or h.r[BUYER] == '' then return {S.NOT_FOUND} end
+  local state = h.r[STATE]
+  if state == CONFIRMING then return {S.CONFIRMING} end
+  if state == SOLD then return {S.SOLD} end
+  if state == HELD then
+    if not buyerReady(h) then return {S.DAMAGED} end
+    giveBack(h, isLive(h) and CANCELLED or LAPSED)
+  end
+  return {S.OK, view(h)}
+end
+
+local results = {}
+for i = 1, tonumber(ARGV[firstArg]) do
+  local p = firstArg + 2 * i - 1
+  results[i] = decide(hold(allotments[tonumber(ARGV[p])], firstKey + 3 * i - 3, ARGV[p + 1]))
+end
+return reply(results)

@@ -1,0 +1,316 @@
+-- Put in front of every script by the lua package: the server's identity and clock, the
+-- allotments of the call, and how holds and buyers are read and changed.
+--
+-- KEYS[4i-3 .. 4i]  counters (hash), deadlines, leases, ended (sorted sets) of allotment i = 1..n;
+--                   the script's own keys follow
+-- ARGV[1]           ms added to the server's clock: 0, or what a test asks for
+-- ARGV[2]           ms that an ended hold stays readable
+-- ARGV[3]           n; the script's own arguments follow
+-- Reply             {now ms, {facts of allotment 1, ...}, {result 1, ...}}
+--
+-- Everything is read and decided first and only then written (flush), since Redis does not roll
+-- back: nothing may fail after the first write.
+
+local FORMAT = 1 -- of the Redis state; a newer one is left alone
+local BOUND = 64 -- due holds named at once
+local MOST = 9007199254740992 -- 2^53: up to here every whole number is exact
+
+local S = {OK = 0, AGAIN = 1, ADOPT = 2, DAMAGED = 3, NOT_FOUND = 4, SOLD_OUT = 5, ALL_HELD = 6,
+  BUYER_LIMIT = 7, NOT_OPEN = 8, PAUSED = 9, CLOSED = 10, MISMATCH = 11, TOO_MANY = 12,
+  CONFIRMING = 13, LAPSED = 14, CANCELLED = 15, SOLD = 16, EXTENSION_LIMIT = 17,
+  ORDER_MISMATCH = 18, STALE_TOKEN = 19, IN_USE = 20, GAP = 21, BUSY = 22, TOO_MUCH = 23,
+  FORMAT = 24, NOT_DUE = 25}
+
+local OPEN, PAUSED, CLOSED = 1, 2, 3
+local HELD, CONFIRMING, SOLD, CANCELLED, LAPSED = 1, 2, 3, 4, 5
+
+-- Places in a hold's record, a MessagePack array. SPAN is ms from CREATED to the deadline. From
+-- CART on, a place may be missing. PIN is how many units are pinned, WANT how many of them are
+-- (to be) sold, MEMBERS the ids of the cart's holds, REASON why a CANCELLED hold ended.
+local STATE, QTY, EPOCH, SEQ, CREATED, SPAN, BUYER, REQUEST = 1, 2, 3, 4, 5, 6, 7, 8
+local CART, ORDER, WANT, LEASE, MEMBERS, REASON, PIN = 9, 10, 11, 12, 13, 14, 15
+
+-- Places in a buyer's entry; the tags of up to SHOWN live holds follow, newest last.
+local B_HELD, B_SOLD, B_LIVE, B_TAGS = 1, 2, 3, 3
+local SHOWN = 16
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[1])
+local retention = tonumber(ARGV[2])
+local replication = redis.call('INFO', 'replication')
+local identity = string.match(replication, 'master_replid:(%x+)')
+local master = string.find(replication, 'role:master', 1, true)
+
+local COUNTERS = {'format', 'identity', 'adopting', 'epoch', 'capacity', 'available', 'held',
+  'confirming', 'shrinking', 'sold', 'sequence', 'version', 'feed', 'state', 'late', 'hold',
+  'longest', 'perhold', 'perbuyer', 'opens', 'closes'}
+
+local writes, holds, buyers = {}, {}, {}
+
+local function put(...)
+  writes[#writes + 1] = {...}
+end
+
+-- Lets what this script writes pass when Redis is out of memory, which it may once a script has
+-- deleted something: for scripts that free memory, or end what was begun. The field is not there.
+local function pass(a)
+  put('HDEL', a.key, 'adopting')
+end
+
+local ensured = {}
+
+-- For the steps of an adopt: removes a key that this command says is of another type than is to be
+-- written there. To be called before anything is put there.
+local function ensure(key, command)
+  if ensured[key] then return end
+  ensured[key] = true
+  if type(redis.pcall(command, key)) ~= 'number' then put('UNLINK', key) end
+end
+
+-- Neither NaN nor infinite, no fraction, and exact.
+local function isWhole(n)
+  return type(n) == 'number' and n % 1 == 0 and n <= MOST and n >= -MOST
+end
+
+-- The whole number that a counter's text is, or nil.
+local function whole(text)
+  local n = tonumber(text)
+  return isWhole(n) and n or nil
+end
+
+-- The counters of allotment i. gate is OK only if they are whole, of this server and not being
+-- adopted; a script does nothing to an allotment whose gate is shut.
+local function load(i)
+  local a = {key = KEYS[4 * i - 3], deadlines = KEYS[4 * i - 2], leases = KEYS[4 * i - 1],
+    ended = KEYS[4 * i], gate = S.OK, nextDeadline = 0, fresh = {}}
+  local v = redis.pcall('HMGET', a.key, unpack(COUNTERS))
+  local format = not v.err and whole(v[1]) or 0
+  if format > FORMAT then
+    a.gate = S.FORMAT
+    return a
+  end
+  if format ~= FORMAT or v[2] ~= identity or not master or v[3] then
+    a.gate = S.ADOPT
+    return a
+  end
+  for j = 4, #COUNTERS do
+    local number = whole(v[j])
+    if not number then
+      a.gate = S.ADOPT
+      return a
+    end
+    a[COUNTERS[j]] = number
+  end
+  local first = redis.pcall('ZRANGE', a.deadlines, 0, 0, 'WITHSCORES')
+  if a.hold < 1 or first.err or type(redis.pcall('ZCARD', a.leases)) ~= 'number'
+      or type(redis.pcall('ZCARD', a.ended)) ~= 'number' then
+    a.gate = S.ADOPT
+  elseif first[2] then
+    a.nextDeadline = tonumber(first[2])
+  end
+  return a
+end
+
+-- Whether the adopt under this claim may go on: nobody took it over, and the server is still the one
+-- on which it began.
+local function claimed(a, claim)
+  local v = redis.pcall('HMGET', a.key, 'adopting', 'adoptee')
+  return master and not v.err and v[1] == claim and v[2] == identity
+end
+
+local allotments = {}
+for i = 1, tonumber(ARGV[3]) do
+  allotments[i] = load(i)
+end
+local firstKey, firstArg = 4 * #allotments + 1, 4
+
+local TEXT = {[BUYER] = true, [REQUEST] = true, [CART] = true, [ORDER] = true, [MEMBERS] = true}
+
+-- Whether a record has all that scripts work with: what is not sane must not fail them half-way.
+local function sane(r)
+  if type(r) ~= 'table' then return false end
+  for j = STATE, PIN do
+    local missing = r[j] == nil and j >= CART
+    if not missing and not (TEXT[j] and type(r[j]) == 'string' or not TEXT[j] and isWhole(r[j])) then
+      return false
+    end
+  end
+  if r[STATE] < HELD or r[STATE] > LAPSED or r[QTY] < 0 then return false end
+  return r[PIN] ~= nil or (r[STATE] ~= CONFIRMING and r[STATE] ~= SOLD)
+end
+
+local function decode(raw)
+  local ok, r = pcall(cmsgpack.unpack, raw)
+  if ok and sane(r) then return r end
+end
+
+-- The hold of a tag: r is its record, nil if there is none; damaged: what there is cannot be read;
+-- foreign: it is not even in a hash. KEYS[k], KEYS[k+1] and KEYS[k+2] are the hash of its record, the
+-- hash of its buyer's entry and its marker.
+local function hold(a, k, tag)
+  local id = KEYS[k] .. ' ' .. tag
+  local h = holds[id]
+  if h then return h end
+  h = {a = a, key = KEYS[k], buyers = KEYS[k + 1], marker = KEYS[k + 2], tag = tag}
+  local raw = redis.pcall('HGET', h.key, tag)
+  if raw then
+    h.r = type(raw) == 'string' and decode(raw) or nil
+    h.damaged, h.foreign = not h.r, type(raw) == 'table'
+  end
+  holds[id] = h
+  return h
+end
+
+local function decodeBuyer(raw)
+  local ok, e = pcall(cmsgpack.unpack, raw)
+  if not ok or type(e) ~= 'table' then return nil end
+  if not (isWhole(e[B_HELD]) and isWhole(e[B_SOLD]) and isWhole(e[B_LIVE])) then return nil end
+  for j = B_TAGS + 1, #e do
+    if type(e[j]) ~= 'string' then return nil end
+  end
+  return e
+end
+
+-- The entry of a buyer: {units held, units sold, live holds, tags ...}; nil if it is damaged.
+local function buyer(key, name)
+  local id = key .. ' ' .. name
+  local b = buyers[id]
+  if b then return b.e end
+  local raw = redis.pcall('HGET', key, name)
+  local e
+  if not raw then
+    e = {0, 0, 0}
+  elseif type(raw) == 'string' then
+    e = decodeBuyer(raw)
+  end
+  buyers[id] = {key = key, name = name, e = e}
+  return e
+end
+
+-- Reads the entry of a hold's buyer, so that moveBuyer cannot fail later. false: it is damaged.
+local function buyerReady(h)
+  return h.r[BUYER] == '' or buyer(h.buyers, h.r[BUYER]) ~= nil
+end
+
+-- Adds to a buyer's totals; live +1 lists the hold, -1 takes it off the list.
+local function moveBuyer(h, held, sold, live)
+  local name = h.r[BUYER]
+  if name == '' then return end
+  local e = buyer(h.buyers, name)
+  e[B_HELD], e[B_SOLD], e[B_LIVE] = e[B_HELD] + held, e[B_SOLD] + sold, e[B_LIVE] + live
+  if live > 0 then
+    if #e - B_TAGS >= SHOWN then table.remove(e, B_TAGS + 1) end
+    e[#e + 1] = h.tag
+  elseif live < 0 then
+    for j = #e, B_TAGS + 1, -1 do
+      if e[j] == h.tag then table.remove(e, j) end
+    end
+  end
+  buyers[h.buyers .. ' ' .. name].dirty = true
+end
+
+local function deadline(h)
+  return h.r[CREATED] + h.r[SPAN]
+end
+
+local function isLive(h)
+  return h.r[STATE] == HELD and deadline(h) > now
+end
+
+-- Up to BOUND tags of the holds whose deadline has passed; nil if there is none.
+local function due(a)
+  if a.nextDeadline == 0 or a.nextDeadline > now then return nil end
+  if not a.due then
+    a.due = redis.call('ZRANGEBYSCORE', a.deadlines, '-inf', now, 'LIMIT', 0, BOUND)
+  end
+  return a.due
+end
+
+-- The same for one buyer. An entry lists its newest holds only; if others exist, all count.
+local function dueOf(a, e)
+  local tags = {}
+  for j = B_TAGS + 1, #e do
+    local score = redis.call('ZSCORE', a.deadlines, e[j])
+    if score and tonumber(score) <= now then tags[#tags + 1] = e[j] end
+  end
+  if #tags > 0 then return tags end
+  if e[B_LIVE] > #e - B_TAGS then return due(a) end
+end
+
+local function again(line, tags)
+  local result = {S.AGAIN, line}
+  for j = 1, #tags do result[j + 2] = tags[j] end
+  return result
+end
+
+-- What callers see of a hold; one that is due is LAPSED, whether or not it was released. A walk asks
+-- for the state as it is stored.
+local function view(h, stored)
+  local r = h.r
+  local state = r[STATE]
+  if state == HELD and deadline(h) <= now and not stored then state = LAPSED end
+  return {h.tag, state, r[QTY], r[EPOCH], r[SEQ], r[CREATED], deadline(h), r[BUYER], r[REQUEST],
+    r[CART] or '', r[ORDER] or '', r[WANT] or 0, r[LEASE] or 0, r[MEMBERS] or '', r[REASON] or 0,
+    r[PIN] or 0}
+end
+
+-- Ends h: out of the indexes of what lives, into that of what is to be purged.
+local function finish(h, state)
+  put('ZREM', h.r[STATE] == CONFIRMING and h.a.leases or h.a.deadlines, h.tag)
+  h.r[STATE], h.dirty, h.a.dirty = state, true, true
+  put('ZADD', h.a.ended, now + retention, h.tag)
+  put('DEL', h.marker)
+end
+
+-- Ends a HELD hold as LAPSED or CANCELLED: its units are free again.
+local function giveBack(h, state)
+  local q = h.r[QTY]
+  h.a.available, h.a.held = h.a.available + q, h.a.held - q
+  moveBuyer(h, -q, 0, -1)
+  finish(h, state)
+end
+
+-- Sets the places from CART on, so that the record stays an array without holes.
+local function fill(r)
+  r[CART], r[ORDER], r[WANT] = r[CART] or '', r[ORDER] or '', r[WANT] or 0
+  r[LEASE], r[MEMBERS], r[REASON] = r[LEASE] or 0, r[MEMBERS] or '', r[REASON] or 0
+  r[PIN] = r[PIN] or 0
+end
+
+local function flush()
+  for i = 1, #writes do redis.call(unpack(writes[i])) end
+  for _, h in pairs(holds) do
+    if h.dirty then redis.call('HSET', h.key, h.tag, cmsgpack.pack(h.r)) end
+  end
+  for _, b in pairs(buyers) do
+    local e = b.e
+    if b.dirty and e[B_HELD] == 0 and e[B_SOLD] == 0 and e[B_LIVE] == 0 then
+      redis.call('HDEL', b.key, b.name)
+    elseif b.dirty then
+      redis.call('HSET', b.key, b.name, cmsgpack.pack(e))
+    end
+  end
+  for _, a in ipairs(allotments) do
+    if a.dirty then
+      a.version = a.version + 1
+      redis.call('HSET', a.key, 'capacity', a.capacity, 'available', a.available, 'held', a.held,
+        'confirming', a.confirming, 'shrinking', a.shrinking, 'sold', a.sold,
+        'sequence', a.sequence, 'version', a.version, 'feed', a.feed)
+    end
+  end
+end
+
+local function reply(results)
+  flush()
+  local facts = {}
+  for i, a in ipairs(allotments) do
+    if a.gate == S.OK then
+      facts[i] = {a.gate, a.epoch, a.capacity, a.available, a.held, a.confirming, a.shrinking,
+        a.sold, a.version, a.feed, a.state, a.opens, a.closes, a.perhold, a.perbuyer,
+        a.nextDeadline}
+    else
+      facts[i] = {a.gate}
+    end
+  end
+  return {now, facts, results}
+end

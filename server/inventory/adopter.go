@@ -1,0 +1,189 @@
+package inventory
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+const (
+	adoptTime    = 30 * time.Second
+	adoptPoll    = 10 * time.Millisecond // between looks at another replica's adopt
+	backoffFirst = time.Second
+	backoffMost  = time.Minute
+	backoffCalm  = 5 * time.Minute // without an adopt on suspicion, the next is not delayed
+)
+
+// adopter rebuilds allotments' Redis state under a raised epoch. Of those who meet the same need,
+// on this replica one works and the others wait; of several replicas one wins the claim.
+type adopter struct {
+	v *Inventory
+
+	mu       sync.Mutex
+	running  map[string]*adoption
+	backoff  map[string]*backoff
+	finished sync.WaitGroup
+}
+
+type adoption struct {
+	done chan struct{}
+	err  error
+}
+
+// backoff delays adopts that are made on suspicion, if they do not help.
+type backoff struct {
+	last  time.Time
+	delay time.Duration
+}
+
+func newAdopter(v *Inventory) *adopter {
+	return &adopter{v: v, running: map[string]*adoption{}, backoff: map[string]*backoff{}}
+}
+
+// demand waits until the allotment has been adopted, by whomever.
+func (a *adopter) demand(ctx context.Context, p store.Place) error {
+	return await(ctx, a.start(p, false))
+}
+
+// renew adopts an allotment whose state Redis itself holds for good.
+func (a *adopter) renew(ctx context.Context, p store.Place) error {
+	return await(ctx, a.start(p, true))
+}
+
+// suspect renews an allotment that something is wrong with, some time later if that was tried lately.
+func (a *adopter) suspect(p store.Place) {
+	a.mu.Lock()
+	b := a.backoff[p.Allotment]
+	if b == nil || time.Since(b.last) > backoffCalm {
+		b = &backoff{delay: backoffFirst}
+		a.backoff[p.Allotment] = b
+	} else if time.Since(b.last) < b.delay {
+		a.mu.Unlock()
+		return
+	} else {
+		b.delay = min(2*b.delay, backoffMost)
+	}
+	b.last = time.Now()
+	a.mu.Unlock()
+	a.start(p, true)
+}
+
+// wait returns when no adopt is running.
+func (a *adopter) wait() { a.finished.Wait() }
+
+func await(ctx context.Context, run *adoption) error {
+	select {
+	case <-run.done:
+		return run.err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", store.ErrRebuilding, ctx.Err())
+	}
+}
+
+// start begins an adopt, or joins the one that is running.
+func (a *adopter) start(p store.Place, renew bool) *adoption {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if run := a.running[p.Allotment]; run != nil {
+		return run
+	}
+	run := &adoption{done: make(chan struct{})}
+	a.running[p.Allotment] = run
+	a.finished.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), adoptTime)
+		defer cancel()
+		run.err = a.adopt(ctx, p.Allotment, renew)
+		a.mu.Lock()
+		delete(a.running, p.Allotment)
+		a.mu.Unlock()
+		close(run.done)
+	})
+	return run
+}
+
+// adopt takes the four steps, from the start whenever somebody else was quicker.
+func (a *adopter) adopt(ctx context.Context, id string, renew bool) error {
+	start, claim := time.Now(), rand.Text()
+	for {
+		row, err := a.v.o.Background.Allotment(ctx, id)
+		if err != nil {
+			return err
+		}
+		if row.Retired {
+			return &retiredError{row: row}
+		}
+		if !renew {
+			done, err := a.sound(ctx, row.Place)
+			if done || err != nil {
+				return err
+			}
+		}
+		past, left, err := a.v.redis.AdoptBegin(ctx, row.Place, claim, a.v.o.AdoptLease)
+		if err != nil {
+			return err
+		}
+		if past == nil { // another replica is at it, and what it makes serves us too
+			renew = false
+			if err := pause(ctx, min(max(left, time.Millisecond), adoptPoll)); err != nil {
+				return err
+			}
+			continue
+		}
+		r := &rebuild{v: a.v, row: row, claim: claim, past: *past, renewed: time.Now()}
+		err = r.run(ctx)
+		if errors.Is(err, store.ErrStale) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("adopt allotment %s: %w", id, err)
+		}
+		a.v.metrics.adopted(ctx)
+		r.report(a.v.log, time.Since(start))
+		return nil
+	}
+}
+
+// sound says whether Redis has the allotment's state after all.
+func (a *adopter) sound(ctx context.Context, p store.Place) (bool, error) {
+	_, err := a.v.redis.Counters(ctx, []store.Place{p})
+	var needed *store.AdoptNeeded
+	if errors.As(err, &needed) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *rebuild) report(log *slog.Logger, took time.Duration) {
+	attrs := []any{
+		slog.String("allotment", r.row.Place.Allotment), slog.Int64("epoch", r.row.Epoch),
+		slog.Int("live_holds", r.plan.live), slog.Int64("sold", r.row.Sold), slog.Duration("took", took),
+	}
+	if r.row.Epoch > 1 {
+		log.Warn("an allotment's Redis state was rebuilt under a raised epoch", attrs...)
+	} else {
+		log.Info("an allotment was opened in Redis", attrs...)
+	}
+	if r.plan.dropped > 0 {
+		log.Error("holds were ended in a rebuild: they no longer fit into the capacity",
+			slog.String("allotment", r.row.Place.Allotment), slog.Int("holds", r.plan.dropped))
+	}
+	if r.plan.lostSales > 0 || r.pausedByLedger {
+		log.Error("Postgres has gone back in time: sales or changes that Redis knows are missing; the allotment is PAUSED until an operator resumes it",
+			slog.String("allotment", r.row.Place.Allotment), slog.Int("sales_missing", r.plan.lostSales))
+	}
+}

@@ -1,0 +1,169 @@
+// Package inventory is the use cases of Holdfast: how a hold is taken, becomes a sale or lapses,
+// and how whatever others began is brought to its end. It knows the two stores only by their
+// interfaces, and neither protobuf nor status codes.
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+// Redis is what the use cases need of the hold store.
+type Redis interface {
+	store.Holds
+	store.Confirms
+	store.Upkeep
+	store.Rebuild
+	store.Places
+	store.Events
+}
+
+// Ledger is what they need of Postgres.
+type Ledger interface {
+	store.Settler
+	store.Sales
+	store.Allotments
+	store.Feed
+	store.Adoption
+}
+
+// The defaults of Options.
+const (
+	DefaultDecisionTime = 90 * time.Millisecond
+	DefaultConfirmTime  = 5 * time.Second
+	DefaultConfirmLease = 10 * time.Second
+	DefaultAdoptLease   = 1500 * time.Millisecond
+	DefaultRetention    = 24 * time.Hour
+)
+
+// Options are what an Inventory needs.
+type Options struct {
+	Redis      Redis
+	Ledger     Ledger
+	Background Ledger // the same for loops, which then cannot take connections from sales; nil: Ledger
+
+	DecisionTime time.Duration // a decision on stock not reached by then is ErrUnavailable; 0: DefaultDecisionTime
+	ConfirmTime  time.Duration // a confirm past its begin is left to the supervisor then; 0: DefaultConfirmTime
+	ConfirmLease time.Duration // a confirm not ended by then is claimed by a supervisor; 0: DefaultConfirmLease
+	AdoptLease   time.Duration // an adopt whose claim is not renewed by then may be taken over; 0: DefaultAdoptLease
+	Retention    time.Duration // ended holds are remembered for so long; 0: DefaultRetention
+
+	// WithoutEvents and WithoutSweep switch drivers of lapse off: a test's way to see the others alone.
+	WithoutEvents, WithoutSweep bool
+
+	Logger *slog.Logger
+	Meters metric.MeterProvider
+}
+
+// Inventory answers the requests of checkouts and operators.
+type Inventory struct {
+	redis  Redis
+	ledger Ledger
+	o      Options
+	log    *slog.Logger
+
+	places     *directory
+	adopter    *adopter
+	sweeper    *sweeper
+	supervisor *supervisor
+	snapshots  *snapshots
+	metrics    *metrics
+
+	detached sync.WaitGroup // confirms past the point of no return
+}
+
+// New makes an Inventory. Nothing runs until Run.
+func New(o Options) (*Inventory, error) {
+	setDefault(&o.DecisionTime, DefaultDecisionTime)
+	setDefault(&o.ConfirmTime, DefaultConfirmTime)
+	setDefault(&o.ConfirmLease, DefaultConfirmLease)
+	setDefault(&o.AdoptLease, DefaultAdoptLease)
+	setDefault(&o.Retention, DefaultRetention)
+	if o.Background == nil {
+		o.Background = o.Ledger
+	}
+	v := &Inventory{redis: o.Redis, ledger: o.Ledger, o: o, log: o.Logger}
+	v.places = newDirectory(o.Redis, o.Ledger)
+	v.adopter = newAdopter(v)
+	v.sweeper = newSweeper(v)
+	v.supervisor = newSupervisor(v)
+	v.snapshots = newSnapshots(v)
+	var err error
+	if v.metrics, err = newMetrics(o.Meters, v.supervisor); err != nil {
+		return nil, fmt.Errorf("inventory metrics: %w", err)
+	}
+	return v, nil
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d == 0 {
+		*d = value
+	}
+}
+
+// Run runs the loops until ctx ends, and returns when all of them have stopped.
+func (v *Inventory) Run(ctx context.Context) {
+	var loops sync.WaitGroup
+	loops.Go(func() { v.supervisor.run(ctx) })
+	if !v.o.WithoutSweep {
+		loops.Go(func() { v.sweeper.run(ctx) })
+	}
+	if !v.o.WithoutEvents {
+		loops.Go(func() { v.sweeper.listen(ctx) })
+	}
+	loops.Wait()
+}
+
+// Drain waits, until ctx ends, for the confirms that are past the point of no return. What is
+// still under way then is ended by another replica's supervisor.
+func (v *Inventory) Drain(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		v.detached.Wait()
+		v.adopter.wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("confirms still under way: %w", ctx.Err())
+	}
+}
+
+// decision runs f, which decides on stock, within the time for decisions. An allotment that must
+// be adopted first is, and f runs again.
+func (v *Inventory) decision(ctx context.Context, f func(ctx context.Context) error) error {
+	timed, cancel := context.WithTimeout(ctx, v.o.DecisionTime)
+	defer cancel()
+	err := v.adopted(timed, f)
+	if err != nil && timed.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, store.ErrRebuilding) {
+		return fmt.Errorf("%w: not decided within %s", store.ErrUnavailable, v.o.DecisionTime)
+	}
+	return err
+}
+
+// adopted runs f until it meets no allotment that must be adopted.
+func (v *Inventory) adopted(ctx context.Context, f func(ctx context.Context) error) error {
+	for {
+		err := f(ctx)
+		var needed *store.AdoptNeeded
+		if !errors.As(err, &needed) {
+			return err
+		}
+		for _, p := range needed.Places {
+			if err := v.adopter.demand(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,9 @@
+package inventory
+
+import (
+	"testing"
+
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }

@@ -1,0 +1,99 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+// directoryMost bounds the places that a replica remembers: some 100 bytes each.
+const directoryMost = 200_000
+
+// directory knows where allotments are. A place never changes, so what is known stays true; an id
+// that nobody knows is asked for each time, since it may be created at any moment.
+type directory struct {
+	hints  store.Places
+	ledger store.Allotments
+
+	mu    sync.RWMutex
+	known map[string]store.Place
+}
+
+func newDirectory(hints store.Places, ledger store.Allotments) *directory {
+	return &directory{hints: hints, ledger: ledger, known: map[string]store.Place{}}
+}
+
+// place returns an allotment's place, or an AllotmentNotFound refusal, which only the ledger can give.
+func (d *directory) place(ctx context.Context, id string) (store.Place, error) {
+	d.mu.RLock()
+	p, known := d.known[id]
+	d.mu.RUnlock()
+	if known {
+		return p, nil
+	}
+	p, found, hintErr := d.hints.Place(ctx, id)
+	if found {
+		d.remember(p)
+		return p, nil
+	}
+	a, err := d.ledger.Allotment(ctx, id)
+	if err != nil {
+		return store.Place{}, errors.Join(err, hintErr)
+	}
+	d.remember(a.Place)
+	return a.Place, nil
+}
+
+func (d *directory) places(ctx context.Context, ids []string) ([]store.Place, error) {
+	places := make([]store.Place, len(ids))
+	for i, id := range ids {
+		var err error
+		if places[i], err = d.place(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return places, nil
+}
+
+func (d *directory) remember(p store.Place) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.known) >= directoryMost {
+		for id := range d.known { // any one: the map's order is as good as another
+			delete(d.known, id)
+			break
+		}
+	}
+	d.known[p.Allotment] = p
+}
+
+// all returns every place that is remembered.
+func (d *directory) all() []store.Place {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	places := make([]store.Place, 0, len(d.known))
+	for _, p := range d.known {
+		places = append(places, p)
+	}
+	return places
+}
+
+func (d *directory) hold(ctx context.Context, id store.HoldID) (store.PlacedHold, error) {
+	p, err := d.place(ctx, id.Allotment)
+	if no := store.Refused(err, store.AllotmentNotFound); no != nil {
+		err = &store.Refusal{Reason: store.HoldNotFound, Allotment: id.Allotment, HoldID: id.String()}
+	}
+	return store.PlacedHold{Place: p, ID: id}, err
+}
+
+// sameGroup returns a DifferentGroups refusal unless all places are of one group.
+func sameGroup(places []store.Place) error {
+	for _, p := range places {
+		if p.Group != places[0].Group {
+			return &store.Refusal{Reason: store.DifferentGroups, Allotment: p.Allotment}
+		}
+	}
+	return nil
+}

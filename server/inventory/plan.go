@@ -1,0 +1,196 @@
+package inventory
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+// epochVersions keeps an allotment's version rising over epochs, even if the last one is lost.
+const epochVersions = 1_000_000_000
+
+// entryTags is how many live holds a buyer's entry names.
+const entryTags = 16
+
+// plan is what an adopt is going to set: each surviving hold as the ledger and the time that it had
+// left say, and what follows from that. It is pure: the same input gives the same plan.
+type plan struct {
+	row       store.Allotment
+	past      store.Past
+	retention time.Duration
+
+	records []store.Record
+	buyers  map[string]*store.BuyerEntry
+
+	held, confirming, shrinking int64
+	live, dropped, lostSales    int
+}
+
+func newPlan(row store.Allotment, past store.Past, retention time.Duration) *plan {
+	return &plan{row: row, past: past, retention: retention, buyers: map[string]*store.BuyerEntry{}}
+}
+
+// survivor decides on one record that Redis still has.
+func (p *plan) survivor(r store.Record, o store.Outcome, decided bool) {
+	if decided && (o.Verdict.Kind == store.VerdictSold || o.Verdict.Token == r.Token) {
+		p.ended(decidedHold(r, o), o)
+		return
+	}
+	switch r.State {
+	case store.Held:
+		r.ExpireTime = p.past.Now.Add(p.left(r))
+		if !r.ExpireTime.After(p.past.Now) {
+			r.State = store.Lapsed
+		}
+	case store.Confirming:
+		r.Lease = p.past.Now // due at once: a supervisor drives it on under the new epoch
+	case store.Sold:
+		p.lostSales++
+	}
+	p.add(r)
+}
+
+// left is the time a live hold had when the allotment's time was last noted: an outage takes
+// nothing from it.
+func (p *plan) left(r store.Record) time.Duration {
+	if p.past.Time.IsZero() {
+		return r.ExpireTime.Sub(p.past.Now)
+	}
+	return r.ExpireTime.Sub(p.past.Time)
+}
+
+// decidedHold is a record as its outcome says. What it had taken under another token goes back by
+// itself: only what is live is counted.
+func decidedHold(r store.Record, o store.Outcome) store.Hold {
+	h := outcomeHold(o)
+	h.Quantity, h.Cart, h.CreateTime, h.ExpireTime = r.Quantity, r.Cart, r.CreateTime, r.ExpireTime
+	if h.Pinned != nil && r.Pinned != nil {
+		h.Pinned.Cart = r.Pinned.Cart
+	}
+	return h
+}
+
+// ended adds the record of a hold that the ledger decided.
+func (p *plan) ended(h store.Hold, o store.Outcome) {
+	p.records = append(p.records, store.Record{Hold: h, Index: later(o.DecidedAt.Add(p.retention), p.past.Now)})
+}
+
+// damaged removes a record that cannot be read; if the ledger knows the hold, ended adds it anew.
+func (p *plan) damaged(tag string) {
+	if tag == "*" {
+		return
+	}
+	p.records = append(p.records, store.Record{Hold: store.Hold{ID: store.HoldID{Allotment: p.row.Place.Allotment, Tag: tag}}})
+}
+
+func (p *plan) add(r store.Record) {
+	switch r.State {
+	case store.Held:
+		r.Index = r.ExpireTime
+	case store.Confirming:
+		r.Index = r.Lease
+	default:
+		r.Index = p.past.Now.Add(p.retention)
+	}
+	p.records = append(p.records, r)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// fit counts what is live. If it no longer fits, the newest HELD end until it does; CONFIRMING ones
+// are the ledger's to refuse.
+func (p *plan) fit() {
+	room := p.row.Capacity - p.row.Sold
+	var held []*store.Record
+	for i := range p.records {
+		r := &p.records[i]
+		switch {
+		case r.State == store.Held:
+			held = append(held, r)
+		case r.State == store.Confirming && r.BuyerID == "":
+			p.shrinking += r.Units
+		case r.State == store.Confirming:
+			p.confirming += r.Units
+		default:
+			continue
+		}
+		p.live++
+	}
+	room -= p.confirming + p.shrinking
+	slices.SortFunc(held, func(a, b *store.Record) int {
+		if a.Token.Epoch != b.Token.Epoch {
+			return int(a.Token.Epoch - b.Token.Epoch)
+		}
+		return int(a.Token.Sequence - b.Token.Sequence)
+	})
+	for _, r := range held {
+		if p.held+r.Quantity > room {
+			r.State, r.Index = store.Lapsed, p.past.Now.Add(p.retention)
+			p.dropped++
+			p.live--
+			continue
+		}
+		p.held += r.Quantity
+	}
+	p.countBuyers()
+}
+
+func (p *plan) countBuyers() {
+	for _, r := range p.records {
+		units := r.Units
+		if r.State == store.Held {
+			units = r.Quantity
+		} else if r.State != store.Confirming {
+			continue
+		}
+		if r.BuyerID == "" {
+			continue
+		}
+		e := p.entry(r.BuyerID)
+		e.Held += units
+		e.Live++
+		if len(e.Tags) < entryTags {
+			e.Tags = append(e.Tags, r.ID.Tag)
+		}
+	}
+}
+
+func (p *plan) sold(buyer string, units int64) {
+	if units != 0 {
+		p.entry(buyer).Sold = units
+	}
+}
+
+func (p *plan) entry(buyer string) *store.BuyerEntry {
+	e := p.buyers[buyer]
+	if e == nil {
+		e = &store.BuyerEntry{BuyerID: buyer}
+		p.buyers[buyer] = e
+	}
+	return e
+}
+
+func (p *plan) entries() []store.BuyerEntry {
+	entries := make([]store.BuyerEntry, 0, len(p.buyers))
+	for _, e := range p.buyers {
+		entries = append(entries, *e)
+	}
+	return entries
+}
+
+// counters are what the plan and the row make. Available is 0, not less, if what is confirming
+// alone is too much: the ledger refuses the excess.
+func (p *plan) counters(row store.Allotment) store.Counters {
+	return store.Counters{
+		Place: row.Place, Epoch: row.Epoch, Capacity: row.Capacity, Sold: row.Sold, Feed: row.Feed, State: row.State,
+		Held: p.held, Confirming: p.confirming, Shrinking: p.shrinking,
+		Available: max(0, row.Capacity-row.Sold-p.held-p.confirming-p.shrinking),
+		Version:   max(p.past.Version+1, (row.Epoch-1)*epochVersions+1),
+	}
+}

@@ -1,0 +1,198 @@
+package inventory
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/failpoint"
+)
+
+const (
+	scanBuckets = 64   // hashes walked in one call
+	writeBatch  = 256  // records or buyers set in one call
+	lookupBatch = 1000 // outcomes read in one statement
+)
+
+// rebuild is one adopt under a claim: from what survives in Redis and what the ledger knows to new
+// counters. Every step in Redis checks the claim; all of it may be done twice.
+type rebuild struct {
+	v       *Inventory
+	row     store.Allotment
+	claim   string
+	past    store.Past
+	renewed time.Time
+
+	plan           *plan
+	pausedByLedger bool
+}
+
+func (r *rebuild) run(ctx context.Context) error {
+	p := r.row.Place
+	if err := r.v.redis.SetPlace(ctx, p); err != nil {
+		return err
+	}
+	failpoint.Hit("adopt-after-begin")
+	records, damaged, err := r.survivors(ctx)
+	if err != nil {
+		return err
+	}
+	before := r.row.State
+	r.row, err = r.v.o.Background.RaiseEpoch(ctx, p.Allotment, r.row.Epoch, r.past.Epoch, r.past.Feed)
+	if err != nil {
+		return err
+	}
+	r.pausedByLedger = before != store.StatePaused && r.row.State == store.StatePaused
+	failpoint.Hit("adopt-after-raise")
+	r.plan = newPlan(r.row, r.past, r.v.o.Retention)
+	if err := r.decide(ctx, records, damaged); err != nil {
+		return err
+	}
+	if r.plan.lostSales > 0 {
+		if _, err = r.v.o.Background.Pause(ctx, p.Allotment, r.row.Epoch); err != nil {
+			return err
+		}
+		r.row.State = store.StatePaused // its feed row, and what came before it, is applied afterwards
+	}
+	if err := r.write(ctx); err != nil {
+		return err
+	}
+	failpoint.Hit("adopt-before-end")
+	return r.v.redis.AdoptEnd(ctx, r.row, r.claim, r.plan.counters(r.row), r.past.Sequence)
+}
+
+// renew keeps the claim while the work goes on.
+func (r *rebuild) renew(ctx context.Context) error {
+	if time.Since(r.renewed) < r.v.o.AdoptLease/4 {
+		return nil
+	}
+	if err := r.v.redis.AdoptRenew(ctx, r.row.Place, r.claim, r.v.o.AdoptLease); err != nil {
+		return err
+	}
+	r.renewed = time.Now()
+	return nil
+}
+
+// survivors walks the records that Redis still has.
+func (r *rebuild) survivors(ctx context.Context) (records []store.Record, damaged []string, err error) {
+	err = r.v.walk(ctx, r.row.Place, r.claim, false, func(part store.Part) error {
+		records = append(records, part.Records...)
+		damaged = append(damaged, part.Damaged...)
+		return r.renew(ctx)
+	})
+	return records, damaged, err
+}
+
+// walk calls f with every part of the record hashes, or of the buyers' hashes, of an allotment.
+func (v *Inventory) walk(ctx context.Context, p store.Place, claim string, buyers bool, f func(store.Part) error) error {
+	for first := 0; first < p.Buckets; first += scanBuckets {
+		var buckets []int
+		var cursors []string
+		for i := first; i < min(first+scanBuckets, p.Buckets); i++ {
+			buckets, cursors = append(buckets, i), append(cursors, "")
+		}
+		for len(buckets) > 0 {
+			parts, err := v.redis.Scan(ctx, p, claim, buyers, buckets, cursors)
+			if err != nil {
+				return err
+			}
+			var more []int
+			cursors = cursors[:0]
+			for i, part := range parts {
+				if err := f(part); err != nil {
+					return err
+				}
+				if part.Next != "" {
+					more, cursors = append(more, buckets[i]), append(cursors, part.Next)
+				}
+			}
+			buckets = more
+		}
+	}
+	return nil
+}
+
+// decide compares the survivors with the ledger, whose outcomes no longer change: the epoch is raised.
+func (r *rebuild) decide(ctx context.Context, records []store.Record, damaged []string) error {
+	seen := make(map[string]bool, len(records))
+	for len(records) > 0 {
+		n := min(lookupBatch, len(records))
+		tags := make([]string, 0, n)
+		for _, record := range records[:n] {
+			tags = append(tags, record.ID.Tag)
+		}
+		outcomes, err := r.v.o.Background.Outcomes(ctx, r.row.Place.Allotment, tags)
+		if err != nil {
+			return err
+		}
+		for _, record := range records[:n] {
+			if seen[record.ID.Tag] { // a walk may meet a record twice
+				continue
+			}
+			seen[record.ID.Tag] = true
+			o, found := outcomes[record.ID.Tag]
+			r.plan.survivor(record, o, found)
+		}
+		records = records[n:]
+		if err := r.renew(ctx); err != nil {
+			return err
+		}
+	}
+	for _, tag := range damaged {
+		r.plan.damaged(tag)
+	}
+	if err := r.recent(ctx, seen); err != nil {
+		return err
+	}
+	r.plan.fit()
+	return r.v.o.Background.BuyerTotals(ctx, r.row.Place.Allotment, r.row.Feed, func(buyer string, sold int64) error {
+		r.plan.sold(buyer, sold)
+		return nil
+	})
+}
+
+// recent adds the holds that ended in the ledger within the retention and have no record any more.
+func (r *rebuild) recent(ctx context.Context, seen map[string]bool) error {
+	after, since := "", r.past.Now.Add(-r.v.o.Retention)
+	for {
+		outcomes, err := r.v.o.Background.RecentOutcomes(ctx, r.row.Place.Allotment, since, after, lookupBatch)
+		if err != nil {
+			return err
+		}
+		for _, o := range outcomes {
+			if !seen[o.ID.Tag] {
+				r.plan.ended(outcomeHold(o), o)
+			}
+			after = o.ID.String()
+		}
+		if len(outcomes) < lookupBatch {
+			return nil
+		}
+		if err := r.renew(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *rebuild) write(ctx context.Context) error {
+	p := r.row.Place
+	if err := r.renew(ctx); err != nil {
+		return err
+	}
+	if err := r.v.redis.AdoptReset(ctx, p, r.claim); err != nil {
+		return err
+	}
+	failpoint.Hit("adopt-after-reset")
+	records, buyers := r.plan.records, r.plan.entries()
+	for len(records) > 0 || len(buyers) > 0 {
+		n, m := min(writeBatch, len(records)), min(writeBatch, len(buyers))
+		if err := r.v.redis.AdoptWrite(ctx, p, r.claim, records[:n], buyers[:m]); err != nil {
+			return err
+		}
+		records, buyers = records[n:], buyers[m:]
+		if err := r.renew(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+// Reconcile compares Redis, the ledger and the holds of an allotment, twice, and returns what
+// stands in both: what differs only once was traffic. With apply, an allotment with findings is
+// adopted, which makes every number anew from the ledger and the holds that survive.
+func (v *Inventory) Reconcile(ctx context.Context, id string, apply bool) ([]store.Finding, bool, error) {
+	row, err := v.ledger.Allotment(ctx, id)
+	if err != nil || row.Retired {
+		return nil, false, err
+	}
+	findings, err := v.standing(ctx, row.Place)
+	if err != nil || !apply || len(findings) == 0 {
+		return findings, false, err
+	}
+	if err := v.adopter.renew(ctx, row.Place); err != nil {
+		return nil, false, fmt.Errorf("adopt: %w", err)
+	}
+	for i := range findings {
+		if findings[i].Kind != store.FindingOversold {
+			findings[i].Action = "adopted: made anew from the ledger and the surviving holds"
+		}
+	}
+	return findings, true, nil
+}
+
+func (v *Inventory) standing(ctx context.Context, p store.Place) ([]store.Finding, error) {
+	first, err := v.compare(ctx, p)
+	if err != nil || len(first) == 0 {
+		return nil, err
+	}
+	second, err := v.compare(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	again := map[store.Finding]bool{}
+	for _, f := range second {
+		again[f] = true
+	}
+	var both []store.Finding
+	for _, f := range first {
+		if again[f] {
+			both = append(both, f)
+		}
+	}
+	return both, nil
+}
+
+// comparison is one reading of an allotment: Redis, ledger, Redis.
+type comparison struct {
+	row      store.Allotment
+	counters store.Counters
+	outcomes map[string]store.Outcome
+	bought   map[string]int64 // units by buyer, from the ledger
+	held     map[string]int64 // units by buyer, from the records
+
+	findings                    []store.Finding
+	sumHeld, sumPinned, sumGone int64
+}
+
+const compareTries = 5 // readings of an allotment in which something changes meanwhile
+
+func (v *Inventory) compare(ctx context.Context, p store.Place) ([]store.Finding, error) {
+	for try := 1; ; try++ {
+		findings, changed, err := v.compareOnce(ctx, p)
+		var needed *store.AdoptNeeded
+		if errors.As(err, &needed) {
+			return []store.Finding{{
+				Kind: store.FindingMissing, Allotment: p.Allotment, What: "no state in Redis that may be used",
+				Expected: "counters of this server's identity", Action: adopting,
+			}}, nil
+		}
+		if err != nil || !changed || try == compareTries {
+			return findings, err
+		}
+	}
+}
+
+const adopting = "adopt: make every number anew from the ledger and the surviving holds"
+
+func (v *Inventory) compareOnce(ctx context.Context, p store.Place) (findings []store.Finding, changed bool, err error) {
+	before, err := v.redis.Counters(ctx, []store.Place{p})
+	if err != nil {
+		return nil, false, err
+	}
+	c := &comparison{counters: before[0], bought: map[string]int64{}, held: map[string]int64{}}
+	records, err := c.read(ctx, v, p)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, r := range records {
+		c.record(r)
+	}
+	c.totals()
+	if err := v.walk(ctx, p, "", true, func(part store.Part) error {
+		c.buyers(part)
+		return nil
+	}); err != nil {
+		return nil, false, err
+	}
+	c.missingBuyers()
+	after, err := v.redis.Counters(ctx, []store.Place{p})
+	if err != nil {
+		return nil, false, err
+	}
+	return c.findings, after[0].Version != before[0].Version, nil
+}
+
+func (c *comparison) read(ctx context.Context, v *Inventory, p store.Place) ([]store.Record, error) {
+	var records []store.Record
+	err := v.walk(ctx, p, "", false, func(part store.Part) error {
+		records = append(records, part.Records...)
+		for _, field := range part.Damaged {
+			c.find(store.FindingHold, store.HoldID{Allotment: p.Allotment, Tag: field}.String(), "its record cannot be read", 0, "a record", "damaged")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.row, err = v.ledger.Allotment(ctx, p.Allotment); err != nil {
+		return nil, err
+	}
+	c.outcomes = map[string]store.Outcome{}
+	for first := 0; first < len(records); first += lookupBatch {
+		var tags []string
+		for _, r := range records[first:min(first+lookupBatch, len(records))] {
+			tags = append(tags, r.ID.Tag)
+		}
+		found, err := v.ledger.Outcomes(ctx, p.Allotment, tags)
+		if err != nil {
+			return nil, err
+		}
+		for tag, o := range found {
+			c.outcomes[tag] = o
+		}
+	}
+	return records, v.ledger.BuyerTotals(ctx, p.Allotment, c.counters.Feed, func(buyer string, sold int64) error {
+		c.bought[buyer] = sold
+		return nil
+	})
+}
+
+// record looks at one hold, and adds up.
+func (c *comparison) record(r store.Record) {
+	o, decided := c.outcomes[r.ID.Tag]
+	decided = decided && (o.Verdict.Kind == store.VerdictSold || o.Verdict.Token == r.Token)
+	switch r.State {
+	case store.Held:
+		c.sumHeld += r.Quantity
+		c.held[r.BuyerID] += r.Quantity
+		if decided {
+			c.find(store.FindingHold, r.ID.String(), "is HELD, but the ledger decided it", 0, "ended", "HELD")
+		}
+		if !r.Index.Equal(r.ExpireTime) {
+			c.find(store.FindingIndex, r.ID.String(), "its deadline is not in the index, so it would not lapse", 0, millisText(r.ExpireTime.UnixMilli()), millisText(r.Index.UnixMilli()))
+		}
+	case store.Confirming:
+		if r.BuyerID == "" {
+			c.sumGone += r.Units
+		} else {
+			c.sumPinned += r.Units
+			c.held[r.BuyerID] += r.Units
+		}
+		if r.Index.IsZero() {
+			c.find(store.FindingIndex, r.ID.String(), "its lease is not in the index, so nobody would drive it on", 0, "a lease", "none")
+		}
+	case store.Sold:
+		if !decided {
+			c.find(store.FindingHold, r.ID.String(), "is SOLD in Redis, but the ledger has no sale: has Postgres gone back in time?", -r.Quantity, "a sale", "none")
+		}
+	}
+}
+
+func millisText(ms int64) string { return strconv.FormatInt(ms, 10) + " ms" }
+
+// totals compares the counters with the ledger and with the sums of the holds.
+func (c *comparison) totals() {
+	n, row := c.counters, c.row
+	c.number(store.FindingEpoch, "epoch", row.Epoch, n.Epoch)
+	if n.Feed == row.Feed {
+		if shrunk := n.Capacity - row.Capacity; shrunk < 0 || shrunk > n.Shrinking {
+			c.number(store.FindingCapacity, "capacity", row.Capacity, n.Capacity)
+		}
+		if sold := row.Sold - n.Sold; sold < 0 || sold > n.Confirming {
+			c.number(store.FindingSold, "units sold", row.Sold, n.Sold)
+		}
+	}
+	c.number(store.FindingHeld, "units held", c.sumHeld, n.Held)
+	c.number(store.FindingHeld, "units confirming", c.sumPinned, n.Confirming)
+	c.number(store.FindingHeld, "units in pending shrinks", c.sumGone, n.Shrinking)
+	c.number(store.FindingFree, "units available", n.Capacity-n.Sold-c.sumHeld-c.sumPinned-c.sumGone, n.Available)
+	if over := row.Sold - row.Capacity; over > 0 {
+		c.findings = append(c.findings, store.Finding{
+			Kind: store.FindingOversold, Allotment: c.row.Place.Allotment, What: "the ledger has sold more than the capacity",
+			Difference: over, Expected: "at most " + strconv.FormatInt(row.Capacity, 10), Actual: strconv.FormatInt(row.Sold, 10),
+			Action: "none: cancel sales or add capacity; nothing is sold meanwhile",
+		})
+	}
+}
+
+func (c *comparison) buyers(part store.Part) {
+	for _, e := range part.Buyers {
+		if e.Held != c.held[e.BuyerID] {
+			c.find(store.FindingBuyer, "", "units held of a buyer", e.Held-c.held[e.BuyerID], strconv.FormatInt(c.held[e.BuyerID], 10), strconv.FormatInt(e.Held, 10))
+		}
+		if e.Sold != c.bought[e.BuyerID] {
+			c.find(store.FindingBuyer, "", "units sold of a buyer", e.Sold-c.bought[e.BuyerID], strconv.FormatInt(c.bought[e.BuyerID], 10), strconv.FormatInt(e.Sold, 10))
+		}
+		delete(c.held, e.BuyerID)
+		delete(c.bought, e.BuyerID)
+	}
+	for range part.Damaged {
+		c.find(store.FindingBuyer, "", "a buyer's entry cannot be read", 0, "an entry", "damaged")
+	}
+}
+
+// missingBuyers finds the buyers with holds or sales that have no entry.
+func (c *comparison) missingBuyers() {
+	for buyer, units := range c.held {
+		if units != 0 {
+			c.find(store.FindingBuyer, "", "units held of a buyer", -units, strconv.FormatInt(units, 10), "0")
+		}
+		delete(c.held, buyer)
+	}
+	for _, units := range c.bought {
+		if units != 0 {
+			c.find(store.FindingBuyer, "", "units sold of a buyer", -units, strconv.FormatInt(units, 10), "0")
+		}
+	}
+}
+
+func (c *comparison) number(kind store.FindingKind, what string, expected, actual int64) {
+	if expected != actual {
+		c.find(kind, "", what, actual-expected, strconv.FormatInt(expected, 10), strconv.FormatInt(actual, 10))
+	}
+}
+
+func (c *comparison) find(kind store.FindingKind, hold, what string, difference int64, expected, actual string) {
+	c.findings = append(c.findings, store.Finding{
+		Kind: kind, Allotment: c.counters.Allotment, HoldID: hold, What: what, Difference: difference,
+		Expected: expected, Actual: actual, Action: adopting,
+	})
+}

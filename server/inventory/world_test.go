@@ -1,0 +1,336 @@
+package inventory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/holdfast-inventory/holdfast/server/inventory"
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/holds"
+	"github.com/holdfast-inventory/holdfast/store/ledger"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+// patience bounds waits for what must happen; the machine may be busy.
+const patience = 20 * time.Second
+
+// world is some replicas of the service on one Redis and one Postgres, and a clock that the test moves.
+type world struct {
+	t        testing.TB
+	redisURL string
+	pgURL    string
+	options  func(*inventory.Options)
+	timeout  time.Duration
+	offset   atomic.Int64 // what the scripts add to Redis's clock
+	replicas []*replica
+	raw      *redis.Client // for looking, and for doing damage
+	ids      []string      // allotments made
+}
+
+// replica is one Inventory with stores of its own.
+type replica struct {
+	*inventory.Inventory
+	holds  *holds.Store
+	ledger *ledger.Ledger
+	stop   func()
+}
+
+type worldOption func(*world)
+
+func withOptions(f func(*inventory.Options)) worldOption { return func(w *world) { w.options = f } }
+
+func withRedis(url string) worldOption { return func(w *world) { w.redisURL = url } }
+
+func withPostgres(url string) worldOption { return func(w *world) { w.pgURL = url } }
+
+// quiet switches off the drivers of lapse that are not asked for: what remains is need.
+func quiet(o *inventory.Options) { o.WithoutEvents, o.WithoutSweep = true, true }
+
+// newWorld starts n replicas, loops included, on the shared servers unless the options say otherwise.
+func newWorld(t testing.TB, n int, options ...worldOption) *world {
+	t.Helper()
+	w := &world{t: t, timeout: 5 * time.Second}
+	for _, o := range options {
+		o(w)
+	}
+	if w.redisURL == "" {
+		w.redisURL = storetest.Redis(t).URL()
+	}
+	if w.pgURL == "" {
+		w.pgURL = storetest.MigratedDatabase(t, ledger.Migrate)
+	}
+	parsed, err := redis.ParseURL(w.redisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.raw = redis.NewClient(parsed)
+	t.Cleanup(func() { _ = w.raw.Close() })
+	for range n {
+		w.start(true)
+	}
+	return w
+}
+
+// start adds a replica; without loops it only answers.
+func (w *world) start(loops bool) *replica {
+	w.t.Helper()
+	log := slog.New(slog.NewTextHandler(testWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	meters := metricnoop.NewMeterProvider()
+	h, err := holds.Open(holds.Options{
+		URL: w.redisURL, Timeout: w.timeout, Logger: log, Meters: meters, Traces: tracenoop.NewTracerProvider(),
+		Offset: func() time.Duration { return time.Duration(w.offset.Load()) },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	l, err := ledger.Open(context.Background(), ledger.Options{
+		URL: w.pgURL, Logger: log, CallTimeout: 10 * time.Second, LockTimeout: 5 * time.Second, StatementTimeout: 8 * time.Second,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	o := inventory.Options{
+		Redis: h, Ledger: l, Background: l.Background(), Logger: log, Meters: meters,
+		DecisionTime: patience, ConfirmTime: patience,
+	}
+	if w.options != nil {
+		w.options(&o)
+	}
+	v, err := inventory.New(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	if loops {
+		running.Go(func() { v.Run(ctx) })
+	}
+	r := &replica{Inventory: v, holds: h, ledger: l}
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+		drained, end := context.WithTimeout(context.Background(), patience)
+		defer end()
+		_ = v.Drain(drained)
+		_ = h.Close()
+		l.Close()
+	})
+	w.t.Cleanup(r.stop)
+	w.replicas = append(w.replicas, r)
+	return r
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+func (w *world) ctx() context.Context { return w.t.Context() }
+
+// at returns the replica that the i-th of some concurrent callers uses.
+func (w *world) at(i int) *replica { return w.replicas[i%len(w.replicas)] }
+
+// advance lets time pass for every deadline.
+func (w *world) advance(d time.Duration) { w.offset.Add(int64(d)) }
+
+// open creates an allotment with the defaults of the API, and checks the promises on it at the end.
+func (w *world) open(capacity int64, change ...func(*store.Allotment)) string {
+	w.t.Helper()
+	id := storetest.UniqueID(w.t)
+	w.openAs(id, id, capacity, change...)
+	return id
+}
+
+func (w *world) openAs(id, group string, capacity int64, change ...func(*store.Allotment)) {
+	w.t.Helper()
+	a := store.Allotment{
+		Place: store.Place{Allotment: id, Group: group}, Capacity: capacity,
+		Rules: store.Rules{
+			State: store.StateOpen, LateConfirm: store.LateAccept, HoldDuration: store.DefaultHoldDuration,
+			MaxHoldDuration: store.DefaultMaxHoldDuration, MaxPerHold: 1000,
+		},
+	}
+	for _, c := range change {
+		c(&a)
+	}
+	if _, err := w.at(0).CreateAllotment(w.ctx(), a); err != nil {
+		w.t.Fatalf("open %s: %v", id, err)
+	}
+	w.ids = append(w.ids, id)
+	w.t.Cleanup(func() { w.checkPromises(id) })
+}
+
+// pair opens two allotments of one group.
+func (w *world) pair(first, second int64) (string, string) {
+	group := w.open(first)
+	second2 := storetest.UniqueID(w.t)
+	w.openAs(second2, group, second)
+	return group, second2
+}
+
+func limit(n int64) func(*store.Allotment) { return func(a *store.Allotment) { a.MaxPerBuyer = n } }
+func lateReject() func(a *store.Allotment) {
+	return func(a *store.Allotment) { a.LateConfirm = store.LateReject }
+}
+
+// hold takes a hold that must be granted.
+func (w *world) hold(allotment, buyer, request string, quantity int64) store.Hold {
+	w.t.Helper()
+	h, err := w.at(0).CreateHold(w.ctx(), buyer, request, store.Line{Allotment: allotment, Quantity: quantity})
+	if err != nil {
+		w.t.Fatalf("CreateHold(%s, %s, %d): %v", buyer, request, quantity, err)
+	}
+	return h
+}
+
+func (w *world) tryHold(i int, allotment, buyer, request string, quantity int64) (store.Hold, error) {
+	return w.at(i).CreateHold(w.ctx(), buyer, request, store.Line{Allotment: allotment, Quantity: quantity})
+}
+
+// confirm makes a sale that must succeed.
+func (w *world) confirm(h store.Hold, order string) store.Sale {
+	w.t.Helper()
+	s, err := w.at(0).ConfirmHold(w.ctx(), store.ConfirmHold{ID: h.ID, OrderID: order})
+	if err != nil {
+		w.t.Fatalf("ConfirmHold(%s): %v", order, err)
+	}
+	return s
+}
+
+func (w *world) availability(id string) store.Availability {
+	w.t.Helper()
+	a, err := w.at(0).Availability(w.ctx(), id)
+	if err != nil {
+		w.t.Fatalf("Availability: %v", err)
+	}
+	return a
+}
+
+// wantStock checks what is available, held and sold.
+func (w *world) wantStock(id string, available, held, sold int64) {
+	w.t.Helper()
+	a := w.availability(id)
+	if a.Available != available || a.Held != held || a.Sold != sold {
+		w.t.Errorf("%s: available %d, held %d, sold %d; want %d, %d, %d", id, a.Available, a.Held, a.Sold, available, held, sold)
+	}
+}
+
+// wantRefusal checks that err is a refusal for one of the reasons, and returns it.
+func wantRefusal(t testing.TB, err error, reasons ...store.Reason) *store.Refusal {
+	t.Helper()
+	for _, reason := range reasons {
+		if no := store.Refused(err, reason); no != nil {
+			return no
+		}
+	}
+	t.Fatalf("got %v, want refusal %v", err, reasons)
+	return nil
+}
+
+func isSoldOut(err error) bool {
+	return store.Refused(err, store.SoldOut) != nil || store.Refused(err, store.AllHeld) != nil
+}
+
+// together runs f for 0..n-1 at once and waits for all.
+func together(n int, f func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	all.Wait()
+}
+
+// row reads an allotment from the database, past the product.
+func (w *world) row(id string) (capacity, sold int64) {
+	w.t.Helper()
+	w.query("select capacity, sold from allotments where id = $1", []any{id}, &capacity, &sold)
+	return capacity, sold
+}
+
+func (w *world) query(sql string, args []any, into ...any) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, w.pgURL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if len(into) == 0 {
+		_, err = conn.Exec(ctx, sql, args...)
+	} else {
+		err = conn.QueryRow(ctx, sql, args...).Scan(into...)
+	}
+	if err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// checkPromises checks R1 and R6, and that Redis, ledger and holds agree, once nothing is in flight.
+func (w *world) checkPromises(id string) {
+	w.t.Helper()
+	if w.t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	v := w.start(true)
+	var last error
+	for ctx.Err() == nil {
+		if last = w.checkOnce(ctx, v, id); last == nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	w.t.Errorf("promises on %s: %v", id, last)
+}
+
+func (w *world) checkOnce(ctx context.Context, v *replica, id string) error {
+	a, err := v.Availability(ctx, id)
+	if err != nil {
+		return err
+	}
+	capacity, sold := w.row(id)
+	var real, over int64
+	w.query(`select coalesce(sum(quantity - cancelled_quantity), 0)::bigint from outcomes
+		where allotment_id = $1 and verdict = 'SOLD' and kind = 'SALE'`, []any{id}, &real)
+	if over = real - capacity; over > 0 || sold != real {
+		return fmt.Errorf("R1: %d sold in sales, %d in the row, capacity %d", real, sold, capacity)
+	}
+	if a.Sold != sold || a.Capacity != capacity || a.Available+a.Held+a.Sold != capacity {
+		return fmt.Errorf("R6: available %d, held %d, sold %d, capacity %d; the ledger has sold %d of %d",
+			a.Available, a.Held, a.Sold, a.Capacity, sold, capacity)
+	}
+	findings, _, err := v.Reconcile(ctx, id, false)
+	if err == nil && len(findings) > 0 {
+		err = fmt.Errorf("reconcile: %+v", findings)
+	}
+	return err
+}
+
+func refusalOf(err error) store.Reason {
+	var no *store.Refusal
+	if errors.As(err, &no) {
+		return no.Reason
+	}
+	return ""
+}

@@ -1,0 +1,200 @@
+package holds
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+const (
+	scanCount = 256 // fields of a hash in one step of a walk
+	wholeHash = "*" // among the damaged fields: all of them
+)
+
+// step calls a script of an adopt, for one allotment.
+func (s *Store) step(ctx context.Context, p store.Place, o *op) (result, int64, error) {
+	o.places, o.bare, o.past = []store.Place{p}, true, true
+	if o.items == 0 {
+		o.items = 1
+	}
+	if err := s.do(ctx, laneUpkeep, o); err != nil {
+		return nil, 0, err
+	}
+	switch o.reply[0].status() {
+	case statusOK:
+		return o.reply[0], o.now, nil
+	case statusBusy:
+		return o.reply[0], o.now, store.ErrStale
+	default:
+		return nil, 0, unknownFormat(p)
+	}
+}
+
+// AdoptBegin implements store.Rebuild.
+func (s *Store) AdoptBegin(ctx context.Context, p store.Place, claim string, lease time.Duration) (*store.Past, time.Duration, error) {
+	o := &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), 0}}
+	r, now, err := s.step(ctx, p, o)
+	if r != nil && r.status() == statusBusy {
+		return nil, time.Duration(r.int(1)) * time.Millisecond, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return &store.Past{
+		Epoch: r.int(1), Feed: r.int(2), Time: instant(r.int(3)), Sequence: r.int(4), Version: r.int(5), Now: instant(now),
+	}, 0, nil
+}
+
+// AdoptRenew implements store.Rebuild.
+func (s *Store) AdoptRenew(ctx context.Context, p store.Place, claim string, lease time.Duration) error {
+	_, _, err := s.step(ctx, p, &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), 1}})
+	return err
+}
+
+// Scan implements store.Rebuild.
+func (s *Store) Scan(ctx context.Context, p store.Place, claim string, buyers bool, buckets []int, cursors []string) ([]store.Part, error) {
+	kind, key := "holds", recordsKey
+	if buyers {
+		kind, key = "buyers", buyersKey
+	}
+	o := &op{
+		script: "scan", places: []store.Place{p}, items: len(buckets), bare: true, past: claim != "",
+		head: []any{claim, kind, scanCount, len(buckets)},
+		keys: func(keys []string) []string {
+			for _, bucket := range buckets {
+				keys = append(keys, key(p, bucket))
+			}
+			return keys
+		},
+		args: func(args []any, _ func(store.Place) int) []any {
+			for _, cursor := range cursors {
+				if cursor == "" {
+					cursor = "0"
+				}
+				args = append(args, cursor)
+			}
+			return args
+		},
+	}
+	if err := s.do(ctx, laneUpkeep, o); err != nil {
+		return nil, err
+	}
+	parts := make([]store.Part, len(buckets))
+	for i, r := range o.reply {
+		if r.status() != statusOK {
+			return nil, store.ErrStale
+		}
+		parts[i] = decodePart(p, r, buyers, o.now)
+	}
+	return parts, nil
+}
+
+func decodePart(p store.Place, r result, buyers bool, now int64) store.Part {
+	part := store.Part{Next: r.text(1)}
+	if part.Next == "0" {
+		part.Next = ""
+	}
+	for _, value := range r.list(2) {
+		fields, _ := value.([]any)
+		if buyers {
+			b := result(fields)
+			part.Buyers = append(part.Buyers, store.BuyerEntry{
+				BuyerID: unpack(b.text(0)), Held: b.int(1), Sold: b.int(2), Live: b.int(3),
+			})
+			continue
+		}
+		record, err := decodeRecord(p, fields, now)
+		if err != nil {
+			part.Damaged = append(part.Damaged, unpackTag(result(fields).text(0)))
+			continue
+		}
+		part.Records = append(part.Records, record)
+	}
+	for _, field := range r.list(3) {
+		text := fmt.Sprint(field)
+		switch {
+		case text == wholeHash:
+		case buyers:
+			text = unpack(text)
+		default:
+			text = unpackTag(text)
+		}
+		part.Damaged = append(part.Damaged, text)
+	}
+	return part
+}
+
+// AdoptReset implements store.Rebuild.
+func (s *Store) AdoptReset(ctx context.Context, p store.Place, claim string) error {
+	_, _, err := s.step(ctx, p, &op{
+		script: "adopt_reset", head: []any{claim},
+		keys: func(keys []string) []string {
+			for i := range p.Buckets {
+				keys = append(keys, buyersKey(p, i))
+			}
+			return keys
+		},
+	})
+	return err
+}
+
+// AdoptWrite implements store.Rebuild.
+func (s *Store) AdoptWrite(ctx context.Context, p store.Place, claim string, records []store.Record, buyers []store.BuyerEntry) error {
+	if len(records) > 0 {
+		_, _, err := s.step(ctx, p, &op{
+			script: "adopt_write", head: []any{claim, len(records)},
+			keys: func(keys []string) []string {
+				for _, r := range records {
+					keys = holdKeys(keys, p, r.ID)
+				}
+				return keys
+			},
+			args: func(args []any, _ func(store.Place) int) []any {
+				for _, r := range records {
+					args = encodeRecord(args, r)
+				}
+				return args
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(buyers) == 0 {
+		return nil
+	}
+	_, _, err := s.step(ctx, p, &op{
+		script: "adopt_buyers", head: []any{claim, len(buyers)},
+		keys: func(keys []string) []string {
+			for _, b := range buyers {
+				keys = append(keys, buyersKey(p, store.BuyerBucket(p.Allotment, b.BuyerID, p.Buckets)))
+			}
+			return keys
+		},
+		args: func(args []any, _ func(store.Place) int) []any {
+			for _, b := range buyers {
+				args = append(args, pack(b.BuyerID), b.Held, b.Sold, b.Live, len(b.Tags))
+				for _, tag := range b.Tags {
+					args = append(args, packTag(tag))
+				}
+			}
+			return args
+		},
+	})
+	return err
+}
+
+// AdoptEnd implements store.Rebuild.
+func (s *Store) AdoptEnd(ctx context.Context, a store.Allotment, claim string, c store.Counters, sequence int64) error {
+	_, _, err := s.step(ctx, a.Place, &op{
+		script: "adopt_end",
+		head: []any{
+			claim, c.Epoch, c.Capacity, c.Available, c.Held, c.Confirming, c.Shrinking, c.Sold,
+			sequence, c.Version, c.Feed, int(a.State), int(a.LateConfirm), a.HoldDuration.Milliseconds(),
+			a.MaxHoldDuration.Milliseconds(), a.MaxPerHold, a.MaxPerBuyer, millis(a.OpensAt), millis(a.ClosesAt),
+		},
+	})
+	return err
+}

@@ -1,0 +1,135 @@
+package holds
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+// decide runs a request until the script has decided it: whatever lapsed and stands in its way is
+// released first. places are those of its lines.
+func (s *Store) decide(ctx context.Context, l lane, places []store.Place, build func() *op) (*op, error) {
+	for {
+		o := build()
+		if err := s.do(ctx, l, o); err != nil {
+			return nil, err
+		}
+		if o.reply[0].status() != statusAgain {
+			return o, nil
+		}
+		line := o.reply[0].int(1) - 1
+		if line < 0 || int(line) >= len(places) {
+			return nil, fmt.Errorf("script %s: names line %d of %d", o.script, line+1, len(places))
+		}
+		if err := s.releaseTags(ctx, places[line], o.reply[0][2:]); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// one calls a script that takes a list of holds for a single one.
+func (s *Store) one(ctx context.Context, script string, h store.PlacedHold) (store.Hold, error) {
+	o := holdsOp(script, h.Place, []store.HoldID{h.ID})
+	if err := s.do(ctx, laneCaller, o); err != nil {
+		return store.Hold{}, err
+	}
+	if o.reply[0].status() != statusOK {
+		return store.Hold{}, holdError(o.reply[0], h.Place, h.ID)
+	}
+	r, err := decodeRecord(h.Place, o.reply[0].list(1), o.now)
+	return r.Hold, err
+}
+
+// holdsOp calls a script with some holds of one allotment; extra are arguments of each.
+func holdsOp(script string, p store.Place, ids []store.HoldID, extra ...any) *op {
+	return &op{
+		script: script, places: []store.Place{p}, items: len(ids),
+		keys: func(keys []string) []string {
+			for _, id := range ids {
+				keys = holdKeys(keys, p, id)
+			}
+			return keys
+		},
+		args: func(args []any, number func(store.Place) int) []any {
+			for _, id := range ids {
+				args = append(append(args, number(p), packTag(id.Tag)), extra...)
+			}
+			return args
+		},
+	}
+}
+
+// Get implements store.Holds.
+func (s *Store) Get(ctx context.Context, h store.PlacedHold) (store.Hold, error) {
+	return s.one(ctx, "get", h)
+}
+
+// Extend implements store.Holds.
+func (s *Store) Extend(ctx context.Context, h store.PlacedHold) (store.Hold, error) {
+	return s.one(ctx, "extend", h)
+}
+
+// Cancel implements store.Holds.
+func (s *Store) Cancel(ctx context.Context, h store.PlacedHold) (store.Hold, error) {
+	return s.one(ctx, "cancel", h)
+}
+
+// Counters implements store.Holds.
+func (s *Store) Counters(ctx context.Context, places []store.Place) ([]store.Counters, error) {
+	for {
+		o := &op{script: "availability", places: places, items: len(places), bare: true}
+		if err := s.do(ctx, laneCaller, o); err != nil {
+			return nil, err
+		}
+		due := false
+		for i, result := range o.reply {
+			if result.status() != statusAgain {
+				continue
+			}
+			due = true
+			if err := s.releaseTags(ctx, places[i], result[2:]); err != nil {
+				return nil, err
+			}
+		}
+		if due {
+			continue
+		}
+		counters := make([]store.Counters, len(places))
+		for i, f := range o.facts {
+			counters[i] = f.counters(places[i], o.now)
+		}
+		return counters, nil
+	}
+}
+
+// damaged says that the record of a hold, or the entry of its buyer, cannot be read.
+func damaged(id store.HoldID) error {
+	return fmt.Errorf("%w: the record of hold %s is damaged; reconcile repairs it", store.ErrUnavailable, id)
+}
+
+// holdError says what a status other than OK means for one hold.
+func holdError(result result, p store.Place, id store.HoldID) error {
+	no := &store.Refusal{Allotment: p.Allotment, HoldID: id.String()}
+	switch result.status() {
+	case statusNotFound:
+		no.Reason = store.HoldNotFound
+	case statusConfirming:
+		no.Reason = store.HoldConfirming
+	case statusLapsed:
+		no.Reason = store.HoldLapsed
+	case statusCancelled:
+		no.Reason = store.HoldCancelled
+	case statusSold:
+		no.Reason = store.HoldSold
+	case statusClosed:
+		no.Reason = store.Closed
+	case statusExtensionLimit:
+		no.Reason = store.ExtensionLimit
+	case statusDamaged:
+		return damaged(id)
+	default:
+		return fmt.Errorf("hold %s: unknown status %d", id, result.status())
+	}
+	return no
+}

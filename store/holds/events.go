@@ -1,0 +1,131 @@
+package holds
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+const eventSetting = "notify-keyspace-events"
+
+const (
+	listenTick   = time.Second     // between two looks at the canary
+	listenSilent = 4 * time.Second // without any message: the subscription is deaf
+	listenRetry  = time.Second     // before subscribing anew
+)
+
+var errDeaf = errors.New("the canary's expiry was not announced: notifications are off, or the link is dead")
+
+// Listen implements store.Events. A subscription can be deaf without an error, so a canary, a key
+// of this replica that expires every second, must be heard; when it is not, Listen subscribes anew.
+func (s *Store) Listen(ctx context.Context, lapsed func(store.HoldID), gap func()) {
+	deaf, told := false, false
+	for ctx.Err() == nil {
+		// Each time, since the setting is gone with a restart or a failover of the server.
+		if err := s.enableEvents(ctx); err != nil && !told {
+			told = true
+			s.log.Warn("cannot set "+eventSetting+" on this Redis; set it to Ex there, or holds lapse by sweeping and on need alone",
+				slog.Any("error", err))
+		}
+		err := s.listen(ctx, lapsed, func() {
+			if deaf {
+				s.log.Info("expiry notifications are heard again")
+			}
+			deaf = false
+		}, gap)
+		if ctx.Err() != nil {
+			return
+		}
+		if !deaf {
+			deaf = true
+			s.log.Warn("no expiry notifications; holds lapse by sweeping and on need", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(listenRetry):
+		}
+	}
+}
+
+// enableEvents switches the notifications on. An error: the server does not allow it. One that cannot be
+// reached is found by what comes next.
+func (s *Store) enableEvents(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, upkeepTimeout)
+	defer cancel()
+	values, err := s.client.ConfigGet(ctx, eventSetting).Result()
+	if err == nil {
+		flags := values[eventSetting]
+		if strings.ContainsAny(flags, "E") && strings.ContainsAny(flags, "xA") {
+			return nil
+		}
+		err = s.client.ConfigSet(ctx, eventSetting, flags+"Ex").Err()
+	}
+	if refused(err, "NOPERM", "ERR") {
+		return err
+	}
+	return nil
+}
+
+// listen holds one subscription until it fails or is deaf.
+func (s *Store) listen(ctx context.Context, lapsed func(store.HoldID), alive, gap func()) error {
+	channel := fmt.Sprintf("__keyevent@%d__:expired", s.database)
+	sub := s.client.Subscribe(ctx, channel)
+	defer func() { _ = sub.Close() }()
+	if _, err := sub.ReceiveTimeout(ctx, listenTick); err != nil {
+		return fmt.Errorf("subscribe to %s: %w", channel, err)
+	}
+	gap()
+	canary := canaryKey(rand.Text())
+	heard, looked := time.Now(), time.Time{}
+	for ctx.Err() == nil {
+		if time.Since(looked) >= listenTick {
+			s.singCanary(ctx, canary)
+			looked = time.Now()
+		}
+		if time.Since(heard) > listenSilent {
+			return errDeaf
+		}
+		message, err := sub.ReceiveTimeout(ctx, listenTick)
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		event, ok := message.(*redis.Message)
+		switch {
+		case !ok: // subscribed anew under the hood
+			gap()
+		case event.Payload == canary:
+			heard = time.Now()
+			alive()
+		default:
+			if id, ours := markerHold(event.Payload); ours {
+				lapsed(id)
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// singCanary reads the canary of the last tick, which makes Redis notice that it has expired (by
+// itself that can take minutes among many keys), and sets it anew.
+func (s *Store) singCanary(ctx context.Context, key string) {
+	ctx, cancel := context.WithTimeout(ctx, listenTick)
+	defer cancel()
+	_, _ = s.client.Pipelined(ctx, func(p redis.Pipeliner) error { // a failure shows as silence
+		p.Get(ctx, key)
+		p.Set(ctx, key, 1, listenTick/2)
+		return nil
+	})
+}

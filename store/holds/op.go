@@ -1,0 +1,198 @@
+package holds
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+// op is one caller's request to one script. Ops of one script and group are merged into one call,
+// unless they have arguments in front of the list (head).
+type op struct {
+	script string
+	places []store.Place // one group; the facts of the reply are in this order
+	head   []any         // arguments in front of the number of items; such an op is called alone
+	bare   bool          // the script takes no list of items
+	past   bool          // a shut gate does not matter: a step of an adopt
+	items  int           // items it adds to the script's list, results it gets
+	keys   func(keys []string) []string
+	args   func(args []any, number func(store.Place) int) []any
+
+	ctx   context.Context //nolint:containedctx // of the caller that waits: a dead one is dropped from the queue
+	done  chan struct{}   // closed when the rest is set
+	err   error
+	now   int64 // ms, by the clock of Redis
+	facts []facts
+	reply []result
+}
+
+// result is what a script said of one item: a status, then values.
+type result []any
+
+func (r result) status() status { return statusAt(r) }
+func (r result) int(i int) int64 {
+	return integer(at(r, i))
+}
+func (r result) text(i int) string {
+	s, _ := at(r, i).(string)
+	return s
+}
+func (r result) list(i int) []any {
+	l, _ := at(r, i).([]any)
+	return l
+}
+
+// statusAt is the status that values begin with; unknown if they do not begin with a number.
+func statusAt(values []any) status {
+	if n, ok := at(values, 0).(int64); ok {
+		return status(n)
+	}
+	return statusUnknown
+}
+
+func at(values []any, i int) any {
+	if i < len(values) {
+		return values[i]
+	}
+	return nil
+}
+
+// integer reads a number of a reply: scripts return integers, and HSCAN cursors and the like as text.
+func integer(value any) int64 {
+	switch v := value.(type) {
+	case int64:
+		return v
+	case string:
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// call is one EVALSHA for the ops of one script and group.
+type call struct {
+	script string
+	ops    []*op
+	places []store.Place
+	number map[string]int // allotment -> its number in the call
+}
+
+func newCall(script string) *call { return &call{script: script, number: map[string]int{}} }
+
+func (c *call) add(o *op) {
+	c.ops = append(c.ops, o)
+	for _, p := range o.places {
+		if _, known := c.number[p.Allotment]; !known {
+			c.places = append(c.places, p)
+			c.number[p.Allotment] = len(c.places)
+		}
+	}
+}
+
+// encode gives KEYS and ARGV as prelude.lua describes them.
+func (c *call) encode(offset, retention time.Duration) ([]string, []any) {
+	keys := make([]string, 0, 4*len(c.places)+3*len(c.ops))
+	for _, p := range c.places {
+		keys = allotmentKeys(keys, p)
+	}
+	args := make([]any, 0, 4+8*len(c.ops))
+	args = append(args, offset.Milliseconds(), retention.Milliseconds(), len(c.places))
+	args = append(args, c.ops[0].head...)
+	if !c.ops[0].bare {
+		items := 0
+		for _, o := range c.ops {
+			items += o.items
+		}
+		args = append(args, items)
+	}
+	number := func(p store.Place) int { return c.number[p.Allotment] }
+	for _, o := range c.ops {
+		if o.keys != nil {
+			keys = o.keys(keys)
+		}
+		if o.args != nil {
+			args = o.args(args, number)
+		}
+	}
+	return keys, args
+}
+
+// decode hands the reply of the call out to its ops.
+func (c *call) decode(value any) error {
+	reply, ok := value.([]any)
+	if !ok || len(reply) != 3 {
+		return fmt.Errorf("script %s: reply is %T, want three parts", c.script, value)
+	}
+	now := integer(reply[0])
+	rawFacts, _ := reply[1].([]any)
+	results, _ := reply[2].([]any)
+	all := make([]facts, len(rawFacts))
+	for i, raw := range rawFacts {
+		values, _ := raw.([]any)
+		all[i] = decodeFacts(values)
+	}
+	wanted := 0
+	for _, o := range c.ops {
+		wanted += o.items
+	}
+	if len(all) != len(c.places) || len(results) != wanted {
+		return fmt.Errorf("script %s: reply has %d facts and %d results, want %d and %d",
+			c.script, len(all), len(results), len(c.places), wanted)
+	}
+	for _, o := range c.ops {
+		o.now = now
+		for _, p := range o.places {
+			o.facts = append(o.facts, all[c.number[p.Allotment]-1])
+		}
+		for range o.items {
+			values, _ := results[0].([]any)
+			o.reply, results = append(o.reply, values), results[1:]
+		}
+	}
+	return nil
+}
+
+// facts are an allotment's numbers after a script, as prelude.lua returns them.
+type facts struct {
+	gate                                                          status
+	epoch, capacity, available, held, confirming, shrinking, sold int64
+	version, feed, state, opens, closes, perHold, perBuyer, next  int64
+}
+
+func decodeFacts(v []any) facts {
+	n := func(i int) int64 { return integer(at(v, i)) }
+	return facts{
+		gate: statusAt(v), epoch: n(1), capacity: n(2), available: n(3), held: n(4), confirming: n(5),
+		shrinking: n(6), sold: n(7), version: n(8), feed: n(9), state: n(10), opens: n(11), closes: n(12),
+		perHold: n(13), perBuyer: n(14), next: n(15),
+	}
+}
+
+func (f facts) counters(p store.Place, now int64) store.Counters {
+	return store.Counters{
+		Place: p, Epoch: f.epoch, Capacity: f.capacity, Available: f.available, Held: f.held,
+		Confirming: f.confirming, Shrinking: f.shrinking, Sold: f.sold, Version: f.version, Feed: f.feed,
+		State: store.AllotmentState(f.state), NextLapse: instant(f.next), Now: instant(now),
+	}
+}
+
+// instant is the time of so many ms since 1970; 0 is the zero time.
+func instant(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// millis is the reverse of instant.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

@@ -1,0 +1,209 @@
+package holds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+// lane is a queue of its own, so that a flood of creates delays neither what buyers do with the
+// holds they have nor the release of lapsed ones.
+type lane string
+
+const (
+	laneCreate lane = "create" // new holds
+	laneCaller lane = "caller" // whatever else a caller waits for
+	laneUpkeep lane = "upkeep" // loops, adopts, walks
+)
+
+// do queues o and waits for its result. The result is that of this call alone: nothing is retried
+// but a call that Redis refused to run because it did not know the script.
+func (s *Store) do(ctx context.Context, l lane, o *op) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o.ctx, o.done = ctx, make(chan struct{})
+	if !s.lanes.Add(l, o) {
+		return store.ErrQueueFull
+	}
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: no answer in time: %w", store.ErrUnavailable, ctx.Err())
+	}
+	if o.err != nil || o.past {
+		return o.err
+	}
+	return gates(o)
+}
+
+// gates returns AdoptNeeded if the gate of one of o's allotments is shut.
+func gates(o *op) error {
+	var shut []store.Place
+	for i, f := range o.facts {
+		switch f.gate {
+		case statusOK:
+		case statusAdopt:
+			shut = append(shut, o.places[i])
+		default:
+			return unknownFormat(o.places[i])
+		}
+	}
+	if shut != nil {
+		return &store.AdoptNeeded{Places: shut}
+	}
+	return nil
+}
+
+func unknownFormat(p store.Place) error {
+	return fmt.Errorf("%w: allotment %s: its Redis state is in a format this release does not know",
+		store.ErrUnavailable, p.Allotment)
+}
+
+// run sends a batch as one pipeline, one call for each script and group.
+func (s *Store) run(l lane, ops []*op) {
+	s.metrics.batch(l, len(ops))
+	calls := s.merge(ops)
+	if len(calls) == 0 {
+		return
+	}
+	//nolint:contextcheck // a batch belongs to many callers: none of their contexts may end it
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeoutOf(l))
+	defer cancel()
+	unknown := s.send(ctx, calls)
+	if len(unknown) > 0 {
+		if err := s.loadScripts(ctx); err != nil {
+			fail(unknown, unavailable(err))
+		} else if again := s.send(ctx, unknown); len(again) > 0 {
+			fail(again, fmt.Errorf("%w: Redis forgot the scripts at once", store.ErrUnavailable))
+		}
+	}
+	for _, c := range calls {
+		for _, o := range c.ops {
+			close(o.done)
+		}
+	}
+}
+
+func (s *Store) timeoutOf(l lane) time.Duration {
+	if l == laneUpkeep {
+		return upkeepTimeout
+	}
+	return s.timeout
+}
+
+// merge makes the calls of a batch in the order of arrival, leaving out ops whose caller has gone.
+func (s *Store) merge(ops []*op) []*call {
+	var calls []*call
+	open := map[string]*call{}
+	for _, o := range ops {
+		if err := o.ctx.Err(); err != nil {
+			o.err = err
+			close(o.done)
+			continue
+		}
+		if len(o.head) > 0 || o.bare {
+			c := newCall(o.script)
+			c.add(o)
+			calls = append(calls, c)
+			continue
+		}
+		key := o.script + " " + o.places[0].Group
+		c := open[key]
+		if c == nil {
+			c = newCall(o.script)
+			open[key] = c
+			calls = append(calls, c)
+		}
+		c.add(o)
+	}
+	return calls
+}
+
+// send makes the calls and returns those that Redis did not run for want of the script.
+func (s *Store) send(ctx context.Context, calls []*call) (unknown []*call) {
+	pipe := s.client.Pipeline()
+	replies := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		keys, args := c.encode(s.clockOffset(), s.retention)
+		replies[i] = pipe.EvalSha(ctx, s.scripts[c.script].SHA, keys, args...)
+	}
+	_, _ = pipe.Exec(ctx) // each reply has its own error
+	for i, c := range calls {
+		value, err := replies[i].Result()
+		switch {
+		case refused(err, "NOSCRIPT"):
+			unknown = append(unknown, c)
+			continue
+		case err != nil:
+			s.report(c, err)
+			fail([]*call{c}, unavailable(err))
+			continue
+		}
+		if err := c.decode(value); err != nil {
+			s.log.Error("a script's reply cannot be read", slog.String("script", c.script), slog.Any("error", err))
+			fail([]*call{c}, unavailable(err))
+		}
+	}
+	return unknown
+}
+
+// report logs an error that a script raised: none is meant to. Refusals of the server and
+// broken connections are the health probe's to report.
+func (s *Store) report(c *call, err error) {
+	if refused(err, "ERR", "WRONGTYPE") {
+		s.log.Error("a script failed", slog.String("script", c.script), slog.Any("error", err))
+	}
+}
+
+// refused says whether the server answered with an error of one of these kinds. (HasErrorPrefix of the
+// client cuts off ERR before it looks.)
+func refused(err error, kinds ...string) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return false
+	}
+	kind, _, _ := strings.Cut(answer.Error(), " ")
+	return slices.Contains(kinds, kind)
+}
+
+func (s *Store) loadScripts(ctx context.Context) error {
+	pipe := s.client.Pipeline()
+	for _, script := range s.scripts {
+		pipe.ScriptLoad(ctx, script.Source)
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+func fail(calls []*call, err error) {
+	for _, c := range calls {
+		for _, o := range c.ops {
+			o.err = err
+		}
+	}
+}
+
+// unavailable wraps whatever kept Redis from answering: the caller may repeat with the same ids.
+func unavailable(err error) error {
+	if errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: redis: %w", store.ErrUnavailable, err)
+}
+
+// clockOffset is what a test adds to the server's clock.
+func (s *Store) clockOffset() time.Duration {
+	if s.offset == nil {
+		return 0
+	}
+	return s.offset()
+}

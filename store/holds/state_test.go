@@ -1,0 +1,313 @@
+package holds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+// dumpScript reads every key of a group, past the product: type, then fields and values. A MessagePack value is
+// given as its parts, so that a difference can be read, and with its SHA-1, so that none is missed.
+const dumpScript = `
+local function show(raw)
+  local ok, v = pcall(cmsgpack.unpack, raw)
+  if not ok or type(v) ~= 'table' then return raw end
+  local parts = {}
+  for i = 1, #v do parts[i] = type(v[i]) == 'number' and string.format('%.17g', v[i]) or tostring(v[i]) end
+  return table.concat(parts, '|') .. '#' .. redis.sha1hex(raw)
+end
+local all = {}
+for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+  local kind = redis.call('TYPE', key).ok
+  local one = {key, kind}
+  if kind == 'hash' then
+    local v = redis.call('HGETALL', key)
+    for i = 1, #v, 2 do one[#one + 1] = v[i]; one[#one + 1] = show(v[i + 1]) end
+  elseif kind == 'zset' then
+    for _, v in ipairs(redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')) do one[#one + 1] = v end
+  elseif kind == 'string' then
+    one[3], one[4] = redis.call('GET', key), tostring(redis.call('PEXPIRETIME', key))
+  else
+    one[3], one[4] = redis.call('DUMP', key), ''
+  end
+  all[#all + 1] = one
+end
+return all`
+
+// dump is every key of a group with its content, as one text for each field.
+type dump map[string]string
+
+func (f *fixture) dump(group string) dump {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	values, err := f.raw.Eval(ctx, dumpScript, nil, "hf:{"+group+"}*").Slice()
+	if err != nil {
+		f.t.Fatalf("dump: %v", err)
+	}
+	d := dump{}
+	for _, v := range values {
+		one := v.([]any)
+		key := one[0].(string)
+		d[key] = one[1].(string)
+		for i := 2; i+1 < len(one); i += 2 {
+			d[key+" "+fmt.Sprint(one[i])] = fmt.Sprint(one[i+1])
+		}
+	}
+	return d
+}
+
+// unchanged fails the test if the group's keys are not as they were.
+func (f *fixture) unchanged(before dump, group, after string) {
+	f.t.Helper()
+	if diff := cmp.Diff(before, f.dump(group)); diff != "" {
+		f.t.Errorf("%s changed the state (-before +after):\n%s", after, diff)
+	}
+}
+
+// state is what the keys of an allotment say, read past the product.
+type state struct {
+	counters                 map[string]int64
+	text                     map[string]string // counters that are no numbers
+	holds                    map[string]heldRecord
+	deadlines, leases, ended map[string]int64
+	buyers                   map[string]buyerTotals
+	markers                  map[string]bool
+}
+
+type heldRecord struct {
+	state                       store.HoldState
+	qty, epoch, seq             int64
+	created, span               int64
+	buyer, request, cart, order string
+	want, lease, pin            int64
+}
+
+type buyerTotals struct {
+	held, sold, live int64
+	tags             []string
+}
+
+var errNoState = errors.New("no state")
+
+func (f *fixture) state(p store.Place) (*state, error) {
+	d := f.dump(p.Group)
+	s := &state{
+		counters: map[string]int64{}, text: map[string]string{}, holds: map[string]heldRecord{},
+		deadlines: map[string]int64{}, leases: map[string]int64{}, ended: map[string]int64{},
+		buyers: map[string]buyerTotals{}, markers: map[string]bool{},
+	}
+	indexes := map[string]map[string]int64{base(p, "d"): s.deadlines, base(p, "l"): s.leases, base(p, "e"): s.ended}
+	for where, value := range d {
+		key, field, ok := strings.Cut(where, " ")
+		if strings.HasPrefix(key, keyPrefix+p.Group+markerPart) {
+			s.markers[strings.TrimPrefix(key, keyPrefix+p.Group+markerPart)] = true
+		}
+		if !ok {
+			continue
+		}
+		number, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case key == base(p, "c") && err == nil:
+			s.counters[field] = number
+		case key == base(p, "c"):
+			s.text[field] = value
+		case indexes[key] != nil:
+			indexes[key][field] = number
+		case strings.HasPrefix(key, base(p, "r")+":"):
+			s.holds[field] = readRecord(value)
+		case strings.HasPrefix(key, base(p, "b")+":"):
+			s.buyers[unpack(field)] = readBuyer(value)
+		}
+	}
+	if _, ok := s.counters["available"]; !ok {
+		return nil, errNoState
+	}
+	return s, nil
+}
+
+func (f *fixture) mustState() *state {
+	f.t.Helper()
+	s, err := f.state(f.place)
+	must(f.t, err)
+	return s
+}
+
+func readRecord(value string) heldRecord {
+	text, _, _ := strings.Cut(value, "#")
+	parts := strings.Split(text, "|")
+	n := func(i int) int64 {
+		if i >= len(parts) {
+			return 0
+		}
+		v, _ := strconv.ParseInt(parts[i], 10, 64)
+		return v
+	}
+	w := func(i int) string {
+		if i >= len(parts) {
+			return ""
+		}
+		return unpack(parts[i])
+	}
+	return heldRecord{
+		state: store.HoldState(n(0)), qty: n(1), epoch: n(2), seq: n(3), created: n(4), span: n(5),
+		buyer: w(6), request: w(7), cart: w(8), order: w(9), want: n(10), lease: n(11), pin: n(14),
+	}
+}
+
+func readBuyer(value string) buyerTotals {
+	text, _, _ := strings.Cut(value, "#")
+	parts := strings.Split(text, "|")
+	n := func(i int) int64 { v, _ := strconv.ParseInt(parts[i], 10, 64); return v }
+	return buyerTotals{held: n(0), sold: n(1), live: n(2), tags: parts[3:]}
+}
+
+// wrong lists what does not fit together: R6, negative numbers, counters that are not the sum of the
+// holds, holds that are in another index than their state says, buyers' totals.
+func (s *state) wrong() (found []string) {
+	say := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	c := s.counters
+	for _, name := range []string{"available", "held", "confirming", "shrinking", "sold", "capacity"} {
+		if c[name] < 0 {
+			say("%s is %d", name, c[name])
+		}
+	}
+	if sum := c["available"] + c["held"] + c["confirming"] + c["shrinking"] + c["sold"]; sum != c["capacity"] {
+		say("R6: %v", c)
+	}
+	sums, buyers := map[string]int64{}, map[string]*buyerTotals{}
+	for tag, h := range s.holds {
+		index, score, other := s.ended, int64(0), []map[string]int64{s.deadlines, s.leases}
+		units, counter := h.pin, "confirming"
+		switch h.state {
+		case store.Held:
+			index, score, other = s.deadlines, h.created+h.span, []map[string]int64{s.ended, s.leases}
+			units, counter = h.qty, "held"
+		case store.Confirming:
+			index, score, other = s.leases, h.lease, []map[string]int64{s.ended, s.deadlines}
+			if h.buyer == "" {
+				counter = "shrinking"
+			}
+		default:
+			units, counter = 0, ""
+		}
+		if got, ok := index[tag]; !ok || score != 0 && got != score {
+			say("hold %s in state %d has score %d in its index (found %v), want %d", tag, h.state, got, ok, score)
+		}
+		for _, o := range other {
+			if _, ok := o[tag]; ok {
+				say("hold %s in state %d is in a wrong index", tag, h.state)
+			}
+		}
+		if s.markers[tag] && h.state != store.Held {
+			say("hold %s in state %d has a marker", tag, h.state)
+		}
+		sums[counter] += units
+		if h.buyer != "" && counter != "" {
+			if buyers[h.buyer] == nil {
+				buyers[h.buyer] = &buyerTotals{}
+			}
+			buyers[h.buyer].held += units
+			buyers[h.buyer].live++
+		}
+	}
+	for _, name := range []string{"held", "confirming", "shrinking"} {
+		if sums[name] != c[name] {
+			say("%s is %d, the holds make %d", name, c[name], sums[name])
+		}
+	}
+	return append(found, s.wrongBuyers(buyers)...)
+}
+
+func (s *state) wrongBuyers(want map[string]*buyerTotals) (found []string) {
+	var sold int64
+	for name, b := range s.buyers {
+		w := want[name]
+		if w == nil {
+			w = &buyerTotals{}
+		}
+		if b.held != w.held || b.live != w.live || b.sold < 0 {
+			found = append(found, fmt.Sprintf("buyer %s: %+v, the holds make %+v", name, b, *w))
+		}
+		for _, tag := range b.tags {
+			if h, ok := s.holds[tag]; !ok || h.state != store.Held && h.state != store.Confirming {
+				found = append(found, fmt.Sprintf("buyer %s names %s, which is not live", name, tag))
+			}
+		}
+		sold += b.sold
+	}
+	for name := range want {
+		if _, ok := s.buyers[name]; !ok {
+			found = append(found, "no entry of buyer "+name)
+		}
+	}
+	if sold != s.counters["sold"] {
+		found = append(found, fmt.Sprintf("sold is %d, the buyers make %d", s.counters["sold"], sold))
+	}
+	return found
+}
+
+// want checks the counters named, as "available 3, held 2".
+func (f *fixture) want(text string) {
+	f.t.Helper()
+	f.wantAt(f.place, text)
+}
+
+func (f *fixture) wantAt(p store.Place, text string) {
+	f.t.Helper()
+	s, err := f.state(p)
+	must(f.t, err)
+	for part := range strings.SplitSeq(text, ", ") {
+		name, number, _ := strings.Cut(part, " ")
+		want, err := strconv.ParseInt(number, 10, 64)
+		must(f.t, err)
+		got, ok := s.counters[name]
+		if !ok {
+			f.t.Fatalf("no counter %q among %v", name, slices.Collect(maps.Keys(s.counters)))
+		}
+		if got != want {
+			f.t.Errorf("%s is %d, want %d", name, got, want)
+		}
+	}
+}
+
+// set changes a counter past the product.
+func (f *fixture) set(field string, value any) {
+	f.t.Helper()
+	must(f.t, f.raw.HSet(f.ctx(), base(f.place, "c"), field, value).Err())
+}
+
+// now is the time by the clock of the scripts.
+func (f *fixture) now() time.Time {
+	f.t.Helper()
+	now, err := f.raw.Time(f.ctx()).Result()
+	must(f.t, err)
+	return now.Add(time.Duration(f.clock.Load()))
+}
+
+// stat is a number of INFO, such as "used_memory".
+func stat(t testing.TB, c *redis.Client, section, name string) float64 {
+	t.Helper()
+	info, err := c.Info(context.Background(), section).Result()
+	must(t, err)
+	for line := range strings.SplitSeq(info, "\r\n") {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			number, err := strconv.ParseFloat(value, 64)
+			must(t, err)
+			return number
+		}
+	}
+	t.Fatalf("INFO %s has no %s", section, name)
+	return 0
+}

@@ -1,0 +1,131 @@
+// Package holds keeps the counters and the holds in Redis. Its scripts (package lua) are the only
+// writers; callers' requests reach them in batches, one call for each script and group.
+package holds
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/extra/redisotel/v9"
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/holdfast-inventory/holdfast/lua"
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/batch"
+)
+
+// The defaults of Options.
+const (
+	DefaultTimeout   = 80 * time.Millisecond
+	DefaultRetention = 24 * time.Hour
+)
+
+// upkeepTimeout is that of the batches that nobody waits for, and of adopts.
+const upkeepTimeout = 2 * time.Second
+
+const (
+	batchMost     = 512  // ops in one pipeline
+	queueCapacity = 8192 // ops waiting in a lane: about 0.1 s of creates at the launch's rate
+)
+
+// Options are what a Store needs.
+type Options struct {
+	URL       string        // redis:// or rediss://
+	Timeout   time.Duration // of one batch of callers' requests; 0: DefaultTimeout
+	Retention time.Duration // ended holds stay readable for so long; 0: DefaultRetention
+	// Offset is added to the server's clock in every script: a test's way to let time pass. Nil in production.
+	Offset func() time.Duration
+	Logger *slog.Logger
+	Meters metric.MeterProvider
+	Traces trace.TracerProvider
+}
+
+// Store is the Redis side of Holdfast. It implements store.Holds, store.Confirms, store.Upkeep,
+// store.Rebuild, store.Places and store.Events.
+type Store struct {
+	client    *redis.Client
+	scripts   map[string]lua.Script
+	lanes     *batch.Lanes[lane, *op]
+	releasing singleflight.Group
+	timeout   time.Duration
+	database  int
+	retention time.Duration
+	offset    func() time.Duration
+	log       *slog.Logger
+	metrics   *metrics
+}
+
+var (
+	_ store.Holds    = (*Store)(nil)
+	_ store.Confirms = (*Store)(nil)
+	_ store.Upkeep   = (*Store)(nil)
+	_ store.Rebuild  = (*Store)(nil)
+	_ store.Places   = (*Store)(nil)
+	_ store.Events   = (*Store)(nil)
+)
+
+// Open makes a Store. It does not need the server to be up; a bad URL is an error.
+func Open(o Options) (*Store, error) {
+	options, err := clientOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	scripts, err := lua.Scripts()
+	if err != nil {
+		return nil, fmt.Errorf("read the scripts: %w", err)
+	}
+	s := &Store{
+		client: redis.NewClient(options), scripts: scripts, timeout: o.Timeout, retention: o.Retention,
+		database: options.DB, offset: o.Offset, log: o.Logger,
+	}
+	if s.timeout == 0 {
+		s.timeout = DefaultTimeout
+	}
+	if s.retention == 0 {
+		s.retention = DefaultRetention
+	}
+	s.lanes = batch.NewLanes(batchMost, queueCapacity, s.run)
+	if s.metrics, err = newMetrics(o.Meters, s.lanes); err != nil {
+		return nil, err
+	}
+	// Commands carry buyers' ids, so spans never show them.
+	if err := redisotel.InstrumentTracing(s.client, redisotel.WithTracerProvider(o.Traces),
+		redisotel.WithDBStatement(false)); err != nil {
+		return nil, fmt.Errorf("trace redis: %w", err)
+	}
+	return s, nil
+}
+
+// Close closes the connections. Calls under way fail.
+func (s *Store) Close() error { return s.client.Close() }
+
+// Ping says whether the server answers.
+func (s *Store) Ping(ctx context.Context) error { return s.client.Ping(ctx).Err() }
+
+// clientOptions sets every option that matters here; see PITFALLS in docs/design.md for the reasons.
+// Above all the client never retries by itself: a script whose answer was lost may have run.
+func clientOptions(o Options) (*redis.Options, error) {
+	options, err := redis.ParseURL(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("redis url: %w", err)
+	}
+	options.Protocol = 2
+	options.DisableIdentity = true
+	options.MaxRetries = -1
+	options.ContextTimeoutEnabled = true
+	options.DialTimeout = 50 * time.Millisecond
+	options.DialerRetries = 1
+	options.ReadTimeout = upkeepTimeout // a backstop: every call has a context with a deadline
+	options.WriteTimeout = upkeepTimeout
+	options.PoolTimeout = 20 * time.Millisecond
+	options.PoolSize = 16
+	options.PipelinePoolSize = -1
+	options.ReadBufferSize = 64 << 10
+	options.WriteBufferSize = 64 << 10
+	return options, nil
+}

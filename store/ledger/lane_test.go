@@ -1,0 +1,128 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+// TestArrivalsGather: what comes while a transaction is in flight shares the next one, and one group does not
+// wait for another.
+func TestArrivalsGather(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1000)
+	f.create(other, 10)
+	entered, leave := make(chan struct{}, 10), make(chan struct{})
+	var commits, held atomic.Int32
+	f.mark = func(point string) {
+		if point == "ledger-after-commit" {
+			commits.Add(1)
+		} else if held.CompareAndSwap(0, 1) {
+			entered <- struct{}{}
+			<-leave
+		}
+	}
+	var got tally
+	var wg sync.WaitGroup
+	settle := func(n int) {
+		v, err := f.Settle(t.Context(), show, single(n, 1))
+		got.add(t, v, err)
+	}
+	wg.Go(func() { settle(0) })
+	<-entered
+	for n := 1; n <= 100; n++ {
+		wg.Go(func() { settle(n) })
+	}
+	storetest.Eventually(t, 5*time.Second, func() error {
+		if n := f.lanes.Waiting(show); n != 100 {
+			return fmt.Errorf("%d wait", n)
+		}
+		return nil
+	})
+	if v, err := f.Settle(t.Context(), other, order("o", line(other, 1, 1))); err != nil || v[0].Kind != sold {
+		t.Errorf("another group: %v, %v", v, err)
+	}
+	close(leave)
+	wg.Wait()
+	got.want(t, map[store.VerdictKind]int{sold: 101})
+	if n := commits.Load(); n != 3 { // the first, the other group's, and one for the hundred
+		t.Errorf("%d transactions, want 3", n)
+	}
+}
+
+// TestCallerGone: who gave up before the transaction was sent has bought nothing; who gave up after it has.
+func TestCallerGone(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	dead, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.Settle(dead, show, single(1, 1)); !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("dead context: %v", err)
+	}
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	f.mark = func(point string) {
+		if point == "ledger-before-commit" {
+			once.Do(func() { close(entered); <-leave })
+		}
+	}
+	sent, giveUpSent := context.WithCancel(t.Context())
+	queued, giveUpQueued := context.WithCancel(t.Context())
+	errs := make(chan error, 2)
+	go func() { _, err := f.Settle(sent, show, single(2, 1)); errs <- err }()
+	<-entered
+	go func() { _, err := f.Settle(queued, show, single(3, 1)); errs <- err }()
+	storetest.Eventually(t, 5*time.Second, func() error {
+		if f.lanes.Waiting(show) != 1 {
+			return errors.New("not queued")
+		}
+		return nil
+	})
+	giveUpQueued()
+	giveUpSent()
+	for range 2 {
+		if err := <-errs; !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("given up: %v", err)
+		}
+	}
+	close(leave)
+	f.sell(4, 1) // behind both in the lane
+	got, err := f.Outcomes(t.Context(), show, []string{single(1, 1).Lines[0].ID.Tag, single(2, 1).Lines[0].ID.Tag, single(3, 1).Lines[0].ID.Tag})
+	if err != nil || len(got) != 1 || got[single(2, 1).Lines[0].ID.Tag].Verdict.Kind != sold {
+		t.Errorf("outcomes %v, %v; want the one that was sent", got, err)
+	}
+}
+
+func TestFullLane(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10, func(o *Options) { o.CallTimeout = 30 * time.Second })
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	f.mark = func(string) { once.Do(func() { close(entered); <-leave }) }
+	var wg sync.WaitGroup
+	wg.Go(func() { f.sell(1, 1) })
+	<-entered
+	gone, cancel := context.WithCancel(t.Context())
+	for range maxWaiting {
+		wg.Go(func() { _, _ = f.Settle(gone, show, single(2, 1)) })
+	}
+	storetest.Eventually(t, 20*time.Second, func() error {
+		if n := f.lanes.Waiting(show); n != maxWaiting {
+			return fmt.Errorf("%d wait", n)
+		}
+		return nil
+	})
+	if _, err := f.Settle(t.Context(), show, single(3, 1)); !errors.Is(err, store.ErrQueueFull) {
+		t.Errorf("one more: %v, want ErrQueueFull", err)
+	}
+	cancel()
+	close(leave)
+	wg.Wait()
+}

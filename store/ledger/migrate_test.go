@@ -1,0 +1,90 @@
+package ledger
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+func TestTwelveMigrationsAtOnce(t *testing.T) {
+	t.Parallel()
+	url := storetest.Database(t)
+	errs := make([]error, 12)
+	each(len(errs), func(i int) { errs[i] = Migrate(t.Context(), url) })
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	f := setupAt(t, url)
+	if err := f.CheckSchema(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := Migrate(t.Context(), url); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if n := f.number(`select count(*) from ` + versionTable); n != 1 {
+		t.Errorf("%d version rows, want 1", n)
+	}
+	if n := f.number(`select count(*) from pg_locks where locktype = 'advisory'`); n != 0 {
+		t.Errorf("%d advisory locks left", n)
+	}
+}
+
+func TestCheckSchema(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		ahead int // of this program; -99: no tables at all
+		want  string
+	}{
+		{"no tables", -99, "run `holdfast migrate`"},
+		{"older", -1, "run `holdfast migrate`"},
+		{"own", 0, ""},
+		{"next", 1, ""},
+		{"too new", 2, "run a newer holdfast"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := setupAt(t, storetest.MigratedDatabase(t, Migrate))
+			if conn := f.connect(); c.ahead == -99 {
+				f.exec(conn, `drop table `+versionTable)
+			} else {
+				f.exec(conn, `update `+versionTable+` set version = version + $1`, c.ahead)
+			}
+			err := f.CheckSchema(t.Context())
+			var schema *SchemaError
+			if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &schema) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("CheckSchema: %v, want %q", err, c.want)
+			}
+			if err := Migrate(t.Context(), f.url); c.ahead > 0 && (err == nil) != (c.want == "") {
+				t.Errorf("Migrate: %v", err)
+			}
+		})
+	}
+}
+
+func TestCheckSchemaOfADownServer(t *testing.T) {
+	t.Parallel()
+	f := &fixture{Ledger: down(t), t: t}
+	if err := f.CheckSchema(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("CheckSchema: %v, want ErrUnavailable", err)
+	}
+	if err := Migrate(t.Context(), downURL); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Migrate: %v, want ErrUnavailable", err)
+	}
+}
+
+// Port 1 of this machine is nobody's.
+const downURL = "postgres://nobody@127.0.0.1:1/none?sslmode=disable"
+
+func down(t testing.TB) *Ledger {
+	t.Helper()
+	l, err := Open(t.Context(), Options{URL: downURL})
+	if err != nil {
+		t.Fatalf("Open must not need the server: %v", err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}

@@ -1,0 +1,184 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	maxConflicts = 2 // repeats after a serialization failure or a deadlock
+	maxLost      = 1 // repeats after a lost connection
+
+	beginWrite = "begin isolation level read committed"
+	beginRead  = "begin isolation level read committed read only"
+	// The plans of prepared statements are kept for minutes, and a launch begins with tables that were
+	// empty, or tiny, when they were made: without the last setting, reading through all of a table would
+	// have looked cheap.
+	setLimits = `select set_config('lock_timeout', $1::text, true), set_config('statement_timeout', $2::text, true),
+		set_config('idle_in_transaction_session_timeout', '1000', true), set_config('enable_seqscan', $3::text, true)`
+	// A statement timeout that hits COMMIT while it waits for a synchronous standby would make the
+	// server answer "committed" without that standby (P55).
+	liftLimit = `select set_config('statement_timeout', '0', true)`
+)
+
+// errProgram marks failures that are neither the server's nor the network's: a value that does not
+// fit its column, a damaged row.
+var errProgram = errors.New("unexpected")
+
+// unit is one short write transaction. It may run more than once, so read starts from nothing.
+type unit struct {
+	read   func(*pgx.Batch) // queues the row lock first, then what else must be known
+	decide func() error     // errNothing or a refusal: nothing is written
+	write  func(*pgx.Batch) // queues what follows from it; the COMMIT goes along
+	// once: another run does not give the same result, so it may not follow a COMMIT whose answer was lost.
+	once bool
+}
+
+// failure is how a run of a unit failed.
+type failure struct {
+	err  error
+	lost bool // the connection is gone
+	sent bool // so was the COMMIT: it may have happened
+}
+
+// transact runs u to its end, in the error terms of package store. facts go to the log if the
+// database refuses what u writes.
+func (l *Ledger) transact(ctx context.Context, p *pool, u unit, facts ...slog.Attr) error {
+	ctx, cancel := l.within(ctx, l.opts.CallTimeout)
+	defer cancel()
+	return l.translate(ctx, l.runUnit(ctx, p, u), facts...)
+}
+
+// runUnit repeats u where that cannot do harm. A lost COMMIT is resolved by running u again: it
+// waits for the row lock that the lost transaction held, so it finds what that one wrote, or, if it
+// was rolled back, does the work. Nothing is guessed.
+func (l *Ledger) runUnit(ctx context.Context, p *pool, u unit) error {
+	conflicts, losses := 0, 0
+	for {
+		f := l.attempt(ctx, p, u)
+		switch {
+		case f.err == nil || errors.Is(f.err, errNothing):
+			return nil
+		case mustRepeat(f.err) && conflicts < maxConflicts:
+			conflicts++
+			l.meter.repeats.Add(ctx, 1, repeatConflict)
+		case f.lost && losses < maxLost && !(f.sent && u.once) && ctx.Err() == nil:
+			losses++
+			l.meter.repeats.Add(ctx, 1, repeatLost)
+		default:
+			return f.err
+		}
+	}
+}
+
+func (l *Ledger) attempt(ctx context.Context, p *pool, u unit) failure {
+	conn, err := p.Acquire(ctx)
+	if err != nil {
+		return failure{err: err}
+	}
+	defer conn.Release() // one that is still in a transaction, or broken, is closed
+	first := &pgx.Batch{}
+	first.Queue(beginWrite)
+	l.queueLimits(ctx, first, l.opts.StatementTimeout, false)
+	u.read(first)
+	if err := conn.SendBatch(ctx, first).Close(); err != nil {
+		return l.failed(ctx, p, conn.Conn(), err, false)
+	}
+	if err := u.decide(); err != nil {
+		return l.failed(ctx, p, conn.Conn(), err, false)
+	}
+	second := &pgx.Batch{}
+	u.write(second)
+	second.Queue(liftLimit)
+	second.Queue("commit").Exec(mustCommit)
+	if err := conn.SendBatch(ctx, second).Close(); err != nil {
+		return l.failed(ctx, p, conn.Conn(), err, true)
+	}
+	return failure{}
+}
+
+// mustCommit refuses the answer ROLLBACK, which a COMMIT gets that follows an error.
+func mustCommit(tag pgconn.CommandTag) error {
+	if tag.String() != "COMMIT" {
+		return fmt.Errorf("%w: COMMIT was answered %s", errProgram, tag)
+	}
+	return nil
+}
+
+// failed ends the transaction after err, and says what is known. The server's word that a statement
+// failed means that it rolled back; only a connection that is gone leaves a COMMIT in doubt.
+func (l *Ledger) failed(ctx context.Context, p *pool, conn *pgx.Conn, err error, sent bool) failure {
+	if errors.Is(err, errNothing) || answered(err) {
+		rollback(ctx, conn)
+		return failure{err: err}
+	}
+	lost := conn.IsClosed()
+	if (lost || pgError(err) != nil) && ctx.Err() == nil && serverGone(err) && p.reset() {
+		l.log.LogAttrs(ctx, slog.LevelWarn, "Postgres connection lost or read-only: pool reset", slog.Any("error", err))
+	}
+	if lost {
+		return failure{err: err, lost: true, sent: sent}
+	}
+	rollback(ctx, conn)
+	if pgError(err) == nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", errProgram, err)
+	}
+	return failure{err: err}
+}
+
+// rollback is for the connection's sake. If it fails, the connection is closed when it is released,
+// and the server rolls back.
+func rollback(ctx context.Context, conn *pgx.Conn) {
+	_, _ = conn.Exec(ctx, "rollback")
+}
+
+// look runs reads in one transaction and one round trip.
+func (l *Ledger) look(ctx context.Context, p *pool, most time.Duration, queue func(*pgx.Batch)) error {
+	ctx, cancel := l.within(ctx, most)
+	defer cancel()
+	f := l.lookOnce(ctx, p, most, queue)
+	if f.lost && ctx.Err() == nil {
+		l.meter.repeats.Add(ctx, 1, repeatLost)
+		f = l.lookOnce(ctx, p, most, queue)
+	}
+	return l.translate(ctx, f.err)
+}
+
+func (l *Ledger) lookOnce(ctx context.Context, p *pool, most time.Duration, queue func(*pgx.Batch)) failure {
+	conn, err := p.Acquire(ctx)
+	if err != nil {
+		return failure{err: err}
+	}
+	defer conn.Release()
+	b := &pgx.Batch{}
+	b.Queue(beginRead)
+	l.queueLimits(ctx, b, max(most, l.opts.StatementTimeout), most == l.opts.ScanTimeout)
+	queue(b)
+	b.Queue("commit")
+	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+		return l.failed(ctx, p, conn.Conn(), err, false)
+	}
+	return failure{}
+}
+
+// queueLimits makes the server give up before ctx does: a statement that it ends leaves the
+// connection usable, one that ctx ends costs a new connection (P48). scan allows reading through tables.
+func (l *Ledger) queueLimits(ctx context.Context, b *pgx.Batch, statement time.Duration, scan bool) {
+	lock := l.opts.LockTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		left := time.Until(deadline)
+		lock, statement = min(lock, left*8/10), min(statement, left*9/10)
+	}
+	b.Queue(setLimits, milliseconds(lock), milliseconds(statement), strconv.FormatBool(scan))
+}
+
+func milliseconds(d time.Duration) string {
+	return strconv.FormatInt(max(1, d.Milliseconds()), 10)
+}

@@ -1,0 +1,221 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/local"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+// setupLossy is a ledger behind a proxy.
+func setupLossy(t *testing.T, capacity int64) (*fixture, *proxy) {
+	t.Helper()
+	direct := setup(t, capacity)
+	p := newProxy(t, direct.url)
+	return setupAt(t, p.url), p
+}
+
+// TestLostCommit is P42 and P44: the answer to COMMIT is lost. What the row says is answered.
+func TestLostCommit(t *testing.T) {
+	t.Parallel()
+	f, p := setupLossy(t, 10)
+	p.lose.Store(1)
+	f.sell(1, 2)
+	f.wantSold(2)
+	p.lose.Store(1)
+	for i, r := range f.together(single(2, 1), single(3, 1), single(4, 20)) {
+		want := []store.VerdictKind{sold, sold, refusedRoom}[i]
+		if r.err != nil || r.verdicts[0].Kind != want {
+			t.Errorf("confirm %d: %v, %v", i, r.verdicts, r.err)
+		}
+	}
+	f.wantSold(4)
+	if n := p.lost.Load(); n != 2 {
+		t.Errorf("%d answers lost, want 2", n)
+	}
+}
+
+// TestLostCommitAndServer: nobody can say what happened, so nobody does. The row is there for who asks later.
+func TestLostCommitAndServer(t *testing.T) {
+	t.Parallel()
+	f, p := setupLossy(t, 10)
+	f.sell(1, 1)
+	f.mark = func(string) { p.refusing.Store(true) }
+	p.lose.Store(1)
+	if v, err := f.Settle(t.Context(), show, single(2, 1)); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("%v, %v; want ErrUnavailable", v, err)
+	}
+	p.refusing.Store(false)
+	f.mark = func(string) {}
+	f.sell(2, 1)
+	f.wantSold(2)
+}
+
+// TestLostCommitOfOtherWrites: what may run twice does, once for the books. The rest is not known, and not
+// called superseded by its own success.
+func TestLostCommitOfOtherWrites(t *testing.T) {
+	t.Parallel()
+	f, p := setupLossy(t, 10)
+	ctx := t.Context()
+	id := f.sell(1, 5)
+	before := f.allotment(show)
+
+	p.lose.Store(1)
+	sale, number, err := f.CancelSale(ctx, store.CancelSale{ID: id, RequestID: "c1", Quantity: 2})
+	if err != nil || sale.Cancelled != 2 || number != before.Feed+1 {
+		t.Errorf("CancelSale: %+v, %d, %v", sale, number, err)
+	}
+	p.lose.Store(1)
+	a, made, err := f.Grow(ctx, store.Adjustment{Allotment: show, RequestID: "g1", Delta: 5})
+	if err != nil || a.Capacity != 15 || made.Feed != before.Feed+2 {
+		t.Errorf("Grow: %+v, %+v, %v", a, made, err)
+	}
+	p.lose.Store(1)
+	if _, err := f.CreateAllotment(ctx, newAllotment(other, 5)); err != nil {
+		t.Errorf("CreateAllotment: %v", err)
+	}
+	p.lose.Store(1)
+	if err := f.Applied(ctx, show, a.Epoch, a.Feed); err != nil {
+		t.Errorf("Applied: %v", err)
+	}
+	p.lose.Store(1)
+	if _, err := f.UpdateRules(ctx, show, a.Version, rules()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("UpdateRules: %v, want ErrUnavailable", err)
+	}
+	p.lose.Store(1)
+	if _, err := f.RaiseEpoch(ctx, show, 1, 0, 0); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("RaiseEpoch: %v, want ErrUnavailable", err)
+	}
+	if a := f.allotment(show); a.Sold != 3 || a.Capacity != 15 || a.Feed != before.Feed+3 || a.Epoch != 2 {
+		t.Errorf("at the end: %+v", a)
+	}
+	if n := p.lost.Load(); n != 6 {
+		t.Errorf("%d answers lost, want 6", n)
+	}
+}
+
+// TestBackendKilledBeforeCommit: the server has certainly rolled back, and the confirm goes on.
+func TestBackendKilledBeforeCommit(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	conn := f.connect()
+	kills := 1
+	f.mark = func(point string) {
+		if point == "ledger-before-commit" && kills > 0 {
+			kills--
+			f.exec(conn, `select pg_terminate_backend(pid) from pg_stat_activity
+				where datname = current_database() and state = 'idle in transaction'`)
+		}
+	}
+	f.sell(1, 2)
+	f.wantSold(2)
+	if n := f.number(`select count(*) from outcomes`); n != 1 || kills != 0 {
+		t.Errorf("%d outcomes, %d kills left", n, kills)
+	}
+}
+
+// TestPausedInTransaction is P60: the server ends a transaction that its owner has left open.
+func TestPausedInTransaction(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	conn := f.connect()
+	pauses := 1
+	f.mark = func(point string) {
+		if point == "ledger-before-commit" && pauses > 0 {
+			pauses--
+			storetest.Eventually(t, 5*time.Second, func() error {
+				var open int
+				err := conn.QueryRow(t.Context(), `select count(*) from pg_stat_activity
+					where datname = current_database() and state = 'idle in transaction'`).Scan(&open)
+				if err == nil && open != 0 {
+					err = errors.New("still open")
+				}
+				return err
+			})
+		}
+	}
+	f.sell(1, 2)
+	f.wantSold(2)
+}
+
+// TestRestartedServer: every connection of the pool is dead, and nobody notices.
+func TestRestartedServer(t *testing.T) {
+	t.Parallel()
+	server := storetest.NewPostgres(t, local.PostgresOptions{})
+	url := server.URL("postgres")
+	if err := Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	f := setupAt(t, url)
+	f.create(show, 100)
+	each(20, func(n int) { f.allotment(show) }) // fill the pool
+	f.sell(1, 1)
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.sell(2, 1)
+	f.wantSold(2)
+}
+
+// TestServerKilledUnderLoad is P54: after a crash, what was answered is there, and what was not answered can be repeated.
+func TestServerKilledUnderLoad(t *testing.T) {
+	t.Parallel()
+	server := storetest.NewPostgres(t, local.PostgresOptions{})
+	url := server.URL("postgres")
+	if err := Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	f := setupAt(t, url, func(o *Options) { o.CallTimeout = 2 * time.Second })
+	f.create(show, 1000)
+	var mu sync.Mutex
+	answered, unknown := map[int]bool{}, map[int]bool{}
+	var once sync.Once
+	each(400, func(n int) {
+		if n == 150 {
+			once.Do(func() { killBackends(t, url) })
+		}
+		_, err := f.Settle(t.Context(), show, single(n, 1))
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			answered[n] = true
+		case errors.Is(err, store.ErrUnavailable):
+			unknown[n] = true
+		default:
+			t.Errorf("confirm %d: %v", n, err)
+		}
+	})
+	storetest.Eventually(t, 10*time.Second, func() error { return f.Ping(t.Context()) })
+	if !strings.Contains(server.LogTail(), "signal 9") {
+		t.Error("the server did not crash")
+	}
+	for n := range answered {
+		if _, err := f.Sale(t.Context(), line(show, n, 1).ID); err != nil {
+			t.Errorf("sale %d was answered: %v", n, err)
+		}
+	}
+	for n := range unknown {
+		f.sell(n, 1)
+	}
+	f.wantSold(400)
+}
+
+// killBackends makes the server restart itself, as after a crash of one of its processes.
+func killBackends(t *testing.T, url string) {
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close(context.Background())
+	_, _ = conn.Exec(t.Context(), `copy (select 1) to program 'kill -9 $PPID'`)
+}

@@ -74,28 +74,20 @@ func TestDevTour(t *testing.T) {
 			t.Fatal("there is no grpcurl: scripts/setup builds it")
 		}
 	}
-	p, children := startDev(t, "--ephemeral")
 	wants := []string{
 		`"available": "5"`, `"id": "demo.`, `"orderId": "order-demo.`, `"cancelledQuantity": 1`, `"buyerId": "bob"`,
 		`"HOLD_STATE_CANCELLED"`, `"reason": "SOLD_OUT"`, `"capacity": "100"`, `"capacity": "150"`, `"holds"`,
 	}
-	commands := tourLines(p)
-	if len(commands) != len(wants) {
-		t.Fatalf("%d commands, want %d", len(commands), len(wants))
+	p, children := startDev(t, "--ephemeral")
+	commands, outputs := paste(t, root, p)
+	for tries := 0; tries < 3 && strings.Contains(strings.Join(outputs, ""), "Code: Unavailable"); tries++ {
+		p, children = startDev(t, "--ephemeral") // the machine was too busy to decide within 90 ms
+		commands, outputs = paste(t, root, p)
 	}
-	script := ""
-	for _, command := range commands {
-		script += command + "\necho ---\n"
+	if len(outputs) != len(wants) {
+		t.Fatalf("%d commands, want %d", len(outputs), len(wants))
 	}
-	shell := exec.CommandContext(t.Context(), "bash", "-c", "exec 2>&1\n"+script)
-	shell.WaitDelay = time.Second
-	shell.Dir = root
-	output, err := shell.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
-	for n, got := range strings.SplitN(string(output), "---\n", len(wants)) {
-		got = strings.ReplaceAll(got, `:  `, `: `)
+	for n, got := range outputs {
 		if !strings.Contains(got, wants[n]) {
 			t.Errorf("%s\nprinted, without %s:\n%s", commands[n], wants[n], got)
 		}
@@ -107,6 +99,17 @@ func TestDevTour(t *testing.T) {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
 	gone(t, children)
+}
+
+// paste runs the printed commands in one shell and returns what each prints.
+func paste(t *testing.T, dir string, p *process) (commands, outputs []string) {
+	t.Helper()
+	commands = tourLines(p)
+	shell := exec.CommandContext(t.Context(), "bash", "-c", "exec 2>&1\n"+strings.Join(commands, "\necho ---\n"))
+	shell.Dir = dir
+	output, _ := shell.Output()                               // the exit code is that of the last command
+	spaced := strings.ReplaceAll(string(output), `:  `, `: `) // JSON of protobuf is not always spaced alike
+	return commands, strings.Split(spaced, "---\n")
 }
 
 // TestDevKeepsItsData: a hold of one run is there in the next, and a killed run leaves nobody behind.

@@ -177,43 +177,50 @@ func (d *drive) take(id store.HoldID, sale store.Sale) {
 	d.holds = rest
 }
 
-// ask looks a hold that begin refused up in the ledger, where that can know more than Redis.
+// ask looks a hold that begin refused up in the ledger, which may know its sale: of a hold that has
+// no record any more, or of an earlier one of the same id. A caller who is told that a hold has ended refunds the buyer.
 func (d *drive) ask(ctx context.Context, refused error) error {
-	var no *store.Refusal
-	var gone *retiredError
-	id := store.HoldID{}
-	switch {
-	case d.order == "": // a shrink
-		return refused
-	case errors.As(refused, &gone):
-		for _, h := range d.holds {
-			if h.Place == gone.row.Place {
-				id = h.ID
-			}
-		}
-	case errors.As(refused, &no) && (no.Reason == store.HoldNotFound || no.Reason == store.OrderExists):
-		var err error
-		if id, err = store.ParseHoldID(no.HoldID); err != nil {
-			return refused
-		}
-	default:
+	id, known := d.asked(refused)
+	if id == (store.HoldID{}) {
 		return refused
 	}
 	o, found, err := d.v.outcome(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !found || o.Shrink {
-		if no != nil && no.Reason == store.OrderExists {
-			return refused
-		}
-		return d.v.unknownHold(ctx, id)
-	}
-	if o.Verdict.Kind == store.VerdictSold && o.Verdict.Sale.OrderID == d.order {
+	case found && !o.Shrink && o.Verdict.Kind == store.VerdictSold && o.Verdict.Sale.OrderID == d.order:
 		d.take(id, o.Verdict.Sale)
 		return nil
+	case found && !o.Shrink && (!known || o.Verdict.Kind == store.VerdictSold || o.Verdict.Kind == store.VerdictRefusedOrder):
+		return verdictRefusal(id, d.order, o.Verdict)
+	case known:
+		return refused
 	}
-	return verdictRefusal(id, d.order, o.Verdict)
+	return d.v.unknownHold(ctx, id)
+}
+
+// asked returns the hold whose end the ledger should be asked about (zero: none), and whether Redis knows it.
+func (d *drive) asked(refused error) (id store.HoldID, known bool) {
+	var no *store.Refusal
+	var gone *retiredError
+	switch {
+	case d.order == "": // a shrink
+	case errors.As(refused, &gone):
+		for _, h := range d.holds {
+			if h.Place == gone.row.Place {
+				return h.ID, false
+			}
+		}
+	case errors.As(refused, &no):
+		switch no.Reason {
+		case store.HoldNotFound, store.HoldLapsed, store.HoldCancelled, store.OrderExists:
+			id, err := store.ParseHoldID(no.HoldID)
+			if err == nil {
+				return id, no.Reason != store.HoldNotFound
+			}
+		}
+	}
+	return store.HoldID{}, false
 }
 
 // end brings the begun holds to the ledger, as often as it says STALE, and its verdicts to Redis.

@@ -74,7 +74,7 @@ func (s *story) createHold(buyer, request, allotment string, quantity int64) act
 		if err == nil && !r.fate.isDead() {
 			err = s.grant(h, before)
 		}
-		return text, s.justified(err)
+		return text, s.justified(before, err)
 	}
 }
 
@@ -89,7 +89,7 @@ func (s *story) createCart(buyer, request string) action {
 				err = errors.Join(err, s.grant(h, before))
 			}
 		}
-		return fmt.Sprintf("create cart %s %s", buyer, request), s.justified(err)
+		return fmt.Sprintf("create cart %s %s", buyer, request), s.justified(before, err)
 	}
 }
 
@@ -114,15 +114,17 @@ func (s *story) grant(h store.Hold, before time.Time) error {
 }
 
 // justified checks the numbers that a refusal gives.
-func (s *story) justified(err error) error {
+func (s *story) justified(arrival time.Time, err error) error {
 	var no *store.Refusal
-	if !errors.As(err, &no) {
+	if !errors.As(err, &no) || s.forged {
 		return err
 	}
 	switch {
 	case no.Reason == store.SoldOut && no.Capacity-no.Sold >= no.Requested,
 		no.Reason == store.AllHeld && no.Capacity-no.Sold-no.Held >= no.Requested:
 		return &brokenPromise{fmt.Sprintf("R2: %s, but capacity %d, sold %d, held %d, requested %d", no.Reason, no.Capacity, no.Sold, no.Held, no.Requested)}
+	case no.Reason == store.AllHeld && !no.NextLapse.IsZero() && no.NextLapse.Before(arrival.Add(-time.Second)):
+		return &brokenPromise{fmt.Sprintf("R2: ALL_HELD at %s, but a hold lapsed at %s", arrival, no.NextLapse)}
 	}
 	return err
 }
@@ -174,8 +176,9 @@ func (s *story) confirmed(id store.HoldID, order string, before time.Time, g *gr
 	if lost && s.sales[id] == order {
 		return &brokenPromise{fmt.Sprintf("R4: %s was sold under %s, a repeat says %v", id, order, err)}
 	}
+	gone := (lost || store.Refused(err, store.HoldCancelled) != nil) && !s.forged
 	// R3, where nobody else touched the hold and Redis kept its data since.
-	if lost && g != nil && !g.ended && before.Add(2*time.Second).Before(g.deadline) && s.now().Before(g.deadline) &&
+	if gone && g != nil && !s.touched[id] && before.Add(2*time.Second).Before(g.deadline) && s.now().Before(g.deadline) &&
 		s.lossAt.IsZero() {
 		return &brokenPromise{fmt.Sprintf("R3: %s was promised until %s, at %s its confirm says %v", id, g.deadline, before, err)}
 	}
@@ -200,9 +203,7 @@ func (s *story) confirmCart(buyer, request string) action {
 func (s *story) touch(id store.HoldID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.granted[id]; g != nil {
-		g.ended = true
-	}
+	s.touched[id] = true
 }
 
 func (s *story) cancelHold(id store.HoldID) action {

@@ -30,7 +30,8 @@ func (s *story) addsUp(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if c := counters[0]; c.Off() != 0 || c.Held < 0 || c.Confirming < 0 || c.Shrinking < 0 {
+		// Where Redis showed too much, what the ledger had no room for is not given back: it is off until adopted.
+		if c := counters[0]; (c.Off() != 0 && !s.forged) || c.Held < 0 || c.Confirming < 0 || c.Shrinking < 0 {
 			return &brokenPromise{fmt.Sprintf("R6: %s is off by %d: %+v", id, c.Off(), c)}
 		}
 	}
@@ -47,6 +48,11 @@ func (s *story) end(ctx context.Context) error {
 	for round := 0; ; round++ {
 		s.offset.Add(int64(11 * time.Second))
 		_, _ = s.supervise()(ctx, r)
+		if s.forged { // the loop repairs what stands for 10 s; an operator need not wait
+			for _, id := range s.allotments {
+				_, _, _ = r.Reconcile(ctx, id, true)
+			}
+		}
 		err := s.settled(ctx, r)
 		if err == nil {
 			break

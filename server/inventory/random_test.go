@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -161,9 +162,12 @@ type story struct {
 
 	granted map[store.HoldID]*grant
 	order   []store.HoldID          // of granted, oldest first
+	touched map[store.HoldID]bool   // somebody may have ended it on purpose
 	sales   map[store.HoldID]string // acknowledged: order
 	orders  int
 
+	kept                     map[string]string // an older Redis state
+	forged                   bool              // Redis showed stock that is not there
 	crashes, freezes, losses int
 	lossAt                   time.Time // when Redis last lost data: no promise is older
 	running                  sync.WaitGroup
@@ -173,14 +177,13 @@ type story struct {
 type grant struct {
 	hold     store.Hold
 	deadline time.Time // by the world's clock, not later than Redis has it
-	ended    bool      // somebody may have ended it on purpose
 	order    string    // order under which a confirm was tried
 }
 
 func newStory(l *lab, h *holds.Store, offset *atomic.Int64, seed uint64) *story {
 	s := &story{
 		lab: l, rng: rand.New(rand.NewPCG(seed, 20260730)), holds: h, offset: offset,
-		granted: map[store.HoldID]*grant{}, sales: map[store.HoldID]string{},
+		granted: map[store.HoldID]*grant{}, touched: map[store.HoldID]bool{}, sales: map[store.HoldID]string{},
 	}
 	prefix := fmt.Sprintf("s%d-%d", seed, time.Now().UnixNano()%1_000_000_000)
 	s.allotments = []string{prefix + "-a", prefix + "-b"}
@@ -260,8 +263,10 @@ func (s *story) step(ctx context.Context, number int) error {
 		d := []time.Duration{time.Second, 11 * time.Second, 60 * time.Second, 121 * time.Second, randomRetention + time.Minute}[s.rng.IntN(5)]
 		s.offset.Add(int64(d))
 		s.say("%d: %s pass", number, d)
-	case n < 15:
+	case n < 16:
 		s.loseRedis(ctx, number)
+	case n < 17:
+		s.keep(ctx)
 	case n < 20:
 		s.thaw(number)
 	case n < 35:
@@ -338,32 +343,68 @@ func (s *story) thaw(number int) {
 	s.frozen = s.frozen[1:]
 }
 
-// loseRedis takes the allotments' Redis state away, or makes it another server's.
+// loseRedis takes the allotments' Redis state away, makes it another server's, brings an older one
+// back, or makes it show stock that is not there.
 func (s *story) loseRedis(ctx context.Context, number int) {
 	s.losses++
-	kind := s.rng.IntN(3)
-	s.say("%d: Redis loses its %s", number, []string{"data", "counters", "identity"}[kind])
-	pattern := "hf:{" + s.allotments[0] + "}:*"
-	keys, err := s.lab.raw.Keys(ctx, pattern).Result()
-	if err != nil {
-		s.lab.t.Error(err)
+	kind := []int{0, 0, 1, 1, 2, 3, 3, 4, 4, 5}[s.rng.IntN(10)]
+	s.say("%d: Redis %s", number, []string{
+		"loses its data", "loses its counters", "is another server", "goes back in time", "goes back in time", "shows too much",
+	}[kind])
+	keys, err := s.lab.raw.Keys(ctx, "hf:{"+s.allotments[0]+"}:*").Result()
+	s.must(err)
+	if kind == 3 || kind == 4 {
+		s.goBack(ctx, keys)
 	}
 	for _, key := range keys {
-		isCounters := len(key) > len(pattern)-1 && key[len(pattern)-1] == 'c'
+		isCounters := strings.HasPrefix(key, "hf:{"+s.allotments[0]+"}:c")
 		switch {
 		case kind == 0, kind == 1 && isCounters:
-			err = s.lab.raw.Del(ctx, key).Err()
+			s.must(s.lab.raw.Del(ctx, key).Err())
 		case kind == 2 && isCounters:
-			err = s.lab.raw.HSet(ctx, key, "identity", "another").Err()
-		}
-		if err != nil {
-			s.lab.t.Error(err)
+			s.must(s.lab.raw.HSet(ctx, key, "identity", "another").Err())
+		case kind == 5 && isCounters && s.lab.raw.HExists(ctx, key, "epoch").Val():
+			s.must(s.lab.raw.HIncrBy(ctx, key, "capacity", 2).Err())
+			s.must(s.lab.raw.HIncrBy(ctx, key, "available", 2).Err())
+			s.forged = true
 		}
 	}
-	if kind == 0 {
+	if kind == 0 || kind == 3 || kind == 4 {
 		s.mu.Lock()
 		s.lossAt = s.now()
 		s.mu.Unlock()
+	}
+}
+
+func (s *story) must(err error) {
+	if err != nil {
+		s.lab.t.Error(err)
+	}
+}
+
+// keep remembers the Redis state as a lagging replica or an old file would have it.
+func (s *story) keep(ctx context.Context) {
+	keys, err := s.lab.raw.Keys(ctx, "hf:{"+s.allotments[0]+"}:*").Result()
+	s.must(err)
+	s.kept = map[string]string{}
+	for _, key := range keys {
+		if value, err := s.lab.raw.Dump(ctx, key).Result(); err == nil { // else a marker that has just expired
+			s.kept[key] = value
+		}
+	}
+}
+
+// goBack replaces the state by the kept one, as found on another server.
+func (s *story) goBack(ctx context.Context, keys []string) {
+	if s.kept == nil || len(keys) == 0 {
+		return
+	}
+	s.must(s.lab.raw.Del(ctx, keys...).Err())
+	for key, value := range s.kept {
+		s.must(s.lab.raw.RestoreReplace(ctx, key, 0, value).Err())
+		if strings.HasPrefix(key, "hf:{"+s.allotments[0]+"}:c") {
+			s.must(s.lab.raw.HSet(ctx, key, "identity", "another").Err())
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package holds
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +50,27 @@ func (f *fixture) placed(h store.Hold) store.PlacedHold {
 func (f *fixture) get(h store.Hold) store.Hold {
 	f.t.Helper()
 	got, err := f.Get(f.ctx(), f.placed(h))
+	must(f.t, err)
+	return got
+}
+
+func (f *fixture) extend(h store.Hold) store.Hold {
+	f.t.Helper()
+	got, err := f.Extend(f.ctx(), f.placed(h))
+	must(f.t, err)
+	return got
+}
+
+func (f *fixture) counters(places ...store.Place) []store.Counters {
+	f.t.Helper()
+	got, err := f.Counters(f.ctx(), places)
+	must(f.t, err)
+	return got
+}
+
+func (f *fixture) shrink(request string, units int64) store.Begun {
+	f.t.Helper()
+	got, err := f.Shrink(f.ctx(), f.shrinkRequest(request, units))
 	must(f.t, err)
 	return got
 }
@@ -139,6 +161,11 @@ func (f *fixture) shrinkRequest(request string, units int64) store.ShrinkRequest
 	}
 }
 
+func (f *fixture) apply(changes ...store.Change) error {
+	_, _, err := f.Apply(f.ctx(), f.place, changes)
+	return err
+}
+
 func (f *fixture) work() store.Work {
 	f.t.Helper()
 	work, err := f.Due(f.ctx(), []store.Place{f.place}, 1000)
@@ -182,9 +209,18 @@ func adoptNeeded(t testing.TB, err error, places ...store.Place) {
 
 func near(got, want, tolerance time.Duration) bool { return (got - want).Abs() <= tolerance }
 
-// must1 returns a value whose error must be nil.
-func must1[T any](t testing.TB, v T, err error) T {
-	t.Helper()
-	must(t, err)
-	return v
+func errOf[T any](_ T, err error) error { return err }
+
+// together runs f for 0..n-1 at once and waits for all.
+func together(n int, f func(i int)) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			f(i)
+		})
+	}
+	close(start)
+	all.Wait()
 }

@@ -2,6 +2,7 @@ package holds
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,32 +19,52 @@ import (
 )
 
 // dumpScript reads every key of a group, past the product: type, then fields and values. A MessagePack value is
-// given as its parts, so that a difference can be read, and with its SHA-1, so that none is missed.
+// given as its parts, so that a difference can be read, and with its SHA-1, so that none is missed. What is
+// not plain text is given in hexadecimal, marked by hexMark.
 const dumpScript = `
+local function plain(v)
+  if string.find(v, '^[%w%-%._:{}~/]*$') then return v end
+  return '%' .. string.gsub(v, '.', function(c) return string.format('%02x', string.byte(c)) end)
+end
 local function show(raw)
   local ok, v = pcall(cmsgpack.unpack, raw)
-  if not ok or type(v) ~= 'table' then return raw end
+  if not ok or type(v) ~= 'table' then return plain(raw) end
   local parts = {}
-  for i = 1, #v do parts[i] = type(v[i]) == 'number' and string.format('%.17g', v[i]) or tostring(v[i]) end
+  for i = 1, #v do parts[i] = type(v[i]) == 'number' and string.format('%.17g', v[i]) or plain(tostring(v[i])) end
   return table.concat(parts, '|') .. '#' .. redis.sha1hex(raw)
 end
 local all = {}
 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
   local kind = redis.call('TYPE', key).ok
-  local one = {key, kind}
+  local one = {plain(key), kind}
   if kind == 'hash' then
     local v = redis.call('HGETALL', key)
-    for i = 1, #v, 2 do one[#one + 1] = v[i]; one[#one + 1] = show(v[i + 1]) end
+    for i = 1, #v, 2 do one[#one + 1] = plain(v[i]); one[#one + 1] = show(v[i + 1]) end
   elseif kind == 'zset' then
-    for _, v in ipairs(redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')) do one[#one + 1] = v end
+    for _, v in ipairs(redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')) do one[#one + 1] = plain(v) end
   elseif kind == 'string' then
-    one[3], one[4] = redis.call('GET', key), tostring(redis.call('PEXPIRETIME', key))
+    one[3], one[4] = plain(redis.call('GET', key)), tostring(redis.call('PEXPIRETIME', key))
   else
-    one[3], one[4] = redis.call('DUMP', key), ''
+    one[3], one[4] = plain(redis.call('DUMP', key)), ''
   end
   all[#all + 1] = one
 end
 return all`
+
+const hexMark = "%"
+
+// unplain is what the script's plain was given.
+func unplain(text string) string {
+	coded, marked := strings.CutPrefix(text, hexMark)
+	if !marked {
+		return text
+	}
+	raw, err := hex.DecodeString(coded)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
 
 // dump is every key of a group with its content, as one text for each field.
 type dump map[string]string
@@ -111,8 +132,9 @@ func (f *fixture) state(p store.Place) (*state, error) {
 	indexes := map[string]map[string]int64{base(p, "d"): s.deadlines, base(p, "l"): s.leases, base(p, "e"): s.ended}
 	for where, value := range d {
 		key, field, ok := strings.Cut(where, " ")
-		if strings.HasPrefix(key, keyPrefix+p.Group+markerPart) {
-			s.markers[strings.TrimPrefix(key, keyPrefix+p.Group+markerPart)] = true
+		key, field = unplain(key), unplain(field)
+		if id, ok := markerHold(key); ok && id.Allotment == p.Allotment {
+			s.markers[packTag(id.Tag)] = true
 		}
 		if !ok {
 			continue
@@ -125,9 +147,9 @@ func (f *fixture) state(p store.Place) (*state, error) {
 			s.text[field] = value
 		case indexes[key] != nil:
 			indexes[key][field] = number
-		case strings.HasPrefix(key, base(p, "r")+":"):
+		case isBucket(key, base(p, "r")):
 			s.holds[field] = readRecord(value)
-		case strings.HasPrefix(key, base(p, "b")+":"):
+		case isBucket(key, base(p, "b")):
 			s.buyers[unpack(field)] = readBuyer(value)
 		}
 	}
@@ -135,6 +157,13 @@ func (f *fixture) state(p store.Place) (*state, error) {
 		return nil, errNoState
 	}
 	return s, nil
+}
+
+// isBucket says whether key is a bucket of this kind, not one of another allotment of the group.
+func isBucket(key, kind string) bool {
+	number, ok := strings.CutPrefix(key, kind+":")
+	_, err := strconv.Atoi(number)
+	return ok && err == nil
 }
 
 func (f *fixture) mustState() *state {
@@ -158,7 +187,7 @@ func readRecord(value string) heldRecord {
 		if i >= len(parts) {
 			return ""
 		}
-		return unpack(parts[i])
+		return unpack(unplain(parts[i]))
 	}
 	return heldRecord{
 		state: store.HoldState(n(0)), qty: n(1), epoch: n(2), seq: n(3), created: n(4), span: n(5),
@@ -169,8 +198,15 @@ func readRecord(value string) heldRecord {
 func readBuyer(value string) buyerTotals {
 	text, _, _ := strings.Cut(value, "#")
 	parts := strings.Split(text, "|")
+	if len(parts) < 3 {
+		return buyerTotals{held: -1, sold: -1, live: -1} // damaged
+	}
 	n := func(i int) int64 { v, _ := strconv.ParseInt(parts[i], 10, 64); return v }
-	return buyerTotals{held: n(0), sold: n(1), live: n(2), tags: parts[3:]}
+	b := buyerTotals{held: n(0), sold: n(1), live: n(2)}
+	for _, tag := range parts[3:] {
+		b.tags = append(b.tags, unplain(tag))
+	}
+	return b
 }
 
 // wrong lists what does not fit together: R6, negative numbers, counters that are not the sum of the
@@ -310,4 +346,41 @@ func stat(t testing.TB, c *redis.Client, section, name string) float64 {
 	}
 	t.Fatalf("INFO %s has no %s", section, name)
 	return 0
+}
+
+// z is an entry of an index that is due.
+func z(member string) redis.Z { return redis.Z{Score: 1, Member: member} }
+
+// isOf says whether a key of a dump belongs to this allotment.
+func isOf(where string, p store.Place) bool {
+	key, _, _ := strings.Cut(where, " ")
+	key = unplain(key)
+	if id, ok := markerHold(key); ok {
+		return id.Allotment == p.Allotment
+	}
+	for _, kind := range []string{"c", "d", "l", "e"} {
+		if key == base(p, kind) {
+			return true
+		}
+	}
+	return isBucket(key, base(p, "r")) || isBucket(key, base(p, "b")) || key == hintKey(p.Allotment)
+}
+
+// damageBuyer overwrites a buyer's entry.
+func (f *fixture) damageBuyer(buyer string, value any) {
+	f.t.Helper()
+	key := buyersKey(f.place, store.BuyerBucket(f.place.Allotment, buyer, f.place.Buckets))
+	must(f.t, f.raw.HSet(f.ctx(), key, pack(buyer), value).Err())
+}
+
+// damageRecord overwrites a hold's record.
+func (f *fixture) damageRecord(id store.HoldID, value any) {
+	f.t.Helper()
+	must(f.t, f.raw.HSet(f.ctx(), recordsKey(f.place, id.Bucket(f.place.Buckets)), packTag(id.Tag), value).Err())
+}
+
+// broken takes the state away that the test damaged, so that it is not checked.
+func (f *fixture) broken() {
+	f.t.Helper()
+	must(f.t, f.raw.Del(f.ctx(), base(f.place, "c")).Err())
 }

@@ -15,20 +15,14 @@ func TestRaiseEpochWaitsForTheOpenSale(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10)
 	watcher := f.connect()
-	inside, commit := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	f.mark = func(point string) {
-		if point == "ledger-before-commit" {
-			once.Do(func() { close(inside); <-commit })
-		}
-	}
+	inside, commit := f.holdCommit()
 	var wg sync.WaitGroup
 	wg.Go(func() { f.sell(1, 3) })
 	<-inside
 	var raised store.Allotment
 	wg.Go(func() { raised = f.raise(show, 1) })
 	f.eventuallyWaiting(watcher)
-	close(commit)
+	commit()
 	wg.Wait()
 	if raised.Sold != 3 || raised.Epoch != 2 {
 		t.Errorf("raised: sold %d, epoch %d; want 3 and 2", raised.Sold, raised.Epoch)
@@ -67,20 +61,14 @@ func TestSecondWriterReadsAfterTheLock(t *testing.T) {
 	f.create(other, 10)
 	second := setupAt(t, f.url)
 	watcher := f.connect()
-	inside, commit := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	f.mark = func(point string) {
-		if point == "ledger-before-commit" {
-			once.Do(func() { close(inside); <-commit })
-		}
-	}
+	inside, commit := f.holdCommit()
 	var wg sync.WaitGroup
 	wg.Go(func() { f.sell(1, 3) })
 	<-inside
 	var v []store.Verdict
 	wg.Go(func() { v = second.settle(order("another", line(show, 1, 3), line(other, 2, 1))) })
 	f.eventuallyWaiting(watcher)
-	close(commit)
+	commit()
 	wg.Wait()
 	if v[0].Kind != sold || v[0].Sale.OrderID != "order-1" || v[1].Kind != refusedCart {
 		t.Errorf("second writer: %+v", v)

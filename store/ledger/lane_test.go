@@ -19,14 +19,12 @@ func TestArrivalsGather(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 1000)
 	f.create(other, 10)
-	entered, leave := make(chan struct{}, 10), make(chan struct{})
-	var commits, held atomic.Int32
+	entered, leave := f.holdCommit()
+	hold := f.mark
+	var commits atomic.Int32
 	f.mark = func(point string) {
-		if point == "ledger-after-commit" {
+		if hold(point); point == "ledger-after-commit" {
 			commits.Add(1)
-		} else if held.CompareAndSwap(0, 1) {
-			entered <- struct{}{}
-			<-leave
 		}
 	}
 	var got tally
@@ -49,7 +47,7 @@ func TestArrivalsGather(t *testing.T) {
 	if v, err := f.Settle(t.Context(), other, order("o", line(other, 1, 1))); err != nil || v[0].Kind != sold {
 		t.Errorf("another group: %v, %v", v, err)
 	}
-	close(leave)
+	leave()
 	wg.Wait()
 	got.want(t, map[store.VerdictKind]int{sold: 101})
 	if n := commits.Load(); n != 3 { // the first, the other group's, and one for the hundred
@@ -66,13 +64,7 @@ func TestCallerGone(t *testing.T) {
 	if _, err := f.Settle(dead, show, single(1, 1)); !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("dead context: %v", err)
 	}
-	entered, leave := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	f.mark = func(point string) {
-		if point == "ledger-before-commit" {
-			once.Do(func() { close(entered); <-leave })
-		}
-	}
+	entered, leave := f.holdCommit()
 	sent, giveUpSent := context.WithCancel(t.Context())
 	queued, giveUpQueued := context.WithCancel(t.Context())
 	errs := make(chan error, 2)
@@ -92,7 +84,7 @@ func TestCallerGone(t *testing.T) {
 			t.Errorf("given up: %v", err)
 		}
 	}
-	close(leave)
+	leave()
 	f.sell(4, 1) // behind both in the lane
 	got, err := f.Outcomes(t.Context(), show, []string{single(1, 1).Lines[0].ID.Tag, single(2, 1).Lines[0].ID.Tag, single(3, 1).Lines[0].ID.Tag})
 	if err != nil || len(got) != 1 || got[single(2, 1).Lines[0].ID.Tag].Verdict.Kind != sold {
@@ -103,9 +95,7 @@ func TestCallerGone(t *testing.T) {
 func TestFullLane(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10, func(o *Options) { o.CallTimeout = 30 * time.Second })
-	entered, leave := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	f.mark = func(string) { once.Do(func() { close(entered); <-leave }) }
+	entered, leave := f.holdCommit()
 	var wg sync.WaitGroup
 	wg.Go(func() { f.sell(1, 1) })
 	<-entered
@@ -123,6 +113,6 @@ func TestFullLane(t *testing.T) {
 		t.Errorf("one more: %v, want ErrQueueFull", err)
 	}
 	cancel()
-	close(leave)
+	leave()
 	wg.Wait()
 }

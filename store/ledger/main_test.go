@@ -184,6 +184,21 @@ func (f *fixture) number(sql string) int64 {
 	return n
 }
 
+// holdCommit makes the next transaction of a batch wait, with its locks, before it writes and commits. inside is closed
+// when it does; it goes on when release is called, or the test ends.
+func (f *fixture) holdCommit() (inside <-chan struct{}, release func()) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var enter, exit sync.Once
+	f.mark = func(point string) {
+		if point == "ledger-before-commit" {
+			enter.Do(func() { close(entered); <-leave })
+		}
+	}
+	release = func() { exit.Do(func() { close(leave) }) }
+	f.t.Cleanup(release)
+	return entered, release
+}
+
 // eventuallyWaiting waits until a session of the test's database waits for a lock.
 func (f *fixture) eventuallyWaiting(conn *pgx.Conn) {
 	f.t.Helper()

@@ -1,0 +1,186 @@
+package lua_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-inventory/holdfast/lua"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+func scripts(t *testing.T) map[string]lua.Script {
+	t.Helper()
+	all, err := lua.Scripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// sources are the files as they are, the prelude among them.
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimSuffix(file, ".lua")] = string(text)
+	}
+	return all
+}
+
+func TestEveryFileIsAScript(t *testing.T) {
+	t.Parallel()
+	all, files := scripts(t), sources(t)
+	if len(all) != len(files)-1 {
+		t.Errorf("%d scripts of %d files", len(all), len(files))
+	}
+	if _, ok := all["prelude"]; ok {
+		t.Error("the prelude is a script of its own")
+	}
+	for name, s := range all {
+		if s.Name != name || !strings.HasPrefix(s.Source, files["prelude"]) || !strings.HasSuffix(s.Source, files[name]) {
+			t.Errorf("%s is not its file behind the prelude", name)
+		}
+	}
+}
+
+func TestEveryScriptLoads(t *testing.T) {
+	t.Parallel()
+	options, err := redis.ParseURL(storetest.Redis(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	for name, s := range scripts(t) {
+		sha, err := client.ScriptLoad(t.Context(), s.Source).Result()
+		if err != nil || sha != s.SHA {
+			t.Errorf("SCRIPT LOAD %s: %s, %v; want %s", name, sha, err, s.SHA)
+		}
+	}
+}
+
+// Each script says what it is for, takes, returns and costs.
+func TestEveryScriptHasAHeader(t *testing.T) {
+	t.Parallel()
+	for name, text := range sources(t) {
+		if name == "prelude" {
+			continue
+		}
+		header, _, _ := strings.Cut(text, "\n\n")
+		lines := strings.Split(header, "\n")
+		title := regexp.MustCompile(`^-- ` + name + `( \([^)]+\))?: .+`)
+		if !title.MatchString(lines[0]) {
+			t.Errorf("%s.lua begins with %q, want its name and its purpose", name, lines[0])
+		}
+		at := 0
+		for _, want := range []string{"-- KEYS  ", "-- ARGV  ", "-- Reply ", "-- O("} {
+			i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, want) })
+			if i <= at {
+				t.Errorf("%s.lua: no line %q in its place in the header", name, want)
+			}
+			at = max(at, i)
+		}
+		for _, l := range lines {
+			if !strings.HasPrefix(l, "--") {
+				t.Errorf("%s.lua: no empty line after the header", name)
+			}
+		}
+	}
+}
+
+var (
+	comment = regexp.MustCompile(`--.*`)
+	// A command with a key: its name, then the expression for the key.
+	command = regexp.MustCompile(`(?:redis\.p?call\(|put\(|set = \{)\s*(?:'([A-Z]+)'|(\w+)),?\s*([^,)}]*)`)
+	// Where a key may come from: KEYS itself, or what the prelude has read from it.
+	declared = regexp.MustCompile(`^(.+ and h\.a\.(leases|ended) or )?` +
+		`(KEYS\[[^\]']+\]|(h\.)?a\.(key|deadlines|leases|ended)|[hb]\.(key|marker)|a\[index\]|key|index)$`)
+	// The names under which keys are kept are set from KEYS, or passed on.
+	assigned = regexp.MustCompile(`\b(key|deadlines|leases|ended|marker|buyers) = ([^,}]+)`)
+)
+
+// keyless are the commands without a key, and where commands are passed on.
+var keyless = map[string]bool{"TIME": true, "INFO": true}
+
+// TestKeysAreDeclared: no key is built in a script, since a cluster must know all of them before (P19). Any
+// joining of texts is suspect, so each is listed here: the prelude's, for tables of its own.
+func TestKeysAreDeclared(t *testing.T) {
+	t.Parallel()
+	joins := map[string]bool{
+		`local id = KEYS[k] .. ' ' .. tag`:             true,
+		`local id = key .. ' ' .. name`:                true,
+		`buyers[h.buyers .. ' ' .. name].dirty = true`: true,
+		`buyers[key .. ' ' .. name].dirty = true`:      true,
+		`local function put(...)`:                      true,
+		`writes[#writes + 1] = {...}`:                  true,
+	}
+	commands := 0
+	for name, text := range sources(t) {
+		for i, line := range strings.Split(text, "\n") {
+			line = strings.TrimSpace(comment.ReplaceAllString(line, ""))
+			if strings.Contains(line, "..") && !joins[line] {
+				t.Errorf("%s.lua:%d joins texts: %s", name, i+1, line)
+			}
+			for _, m := range command.FindAllStringSubmatch(line, -1) {
+				verb, variable, key := m[1], m[2], m[3]
+				if keyless[verb] || variable == "unpack" || variable == "command" && key == "key" {
+					continue
+				}
+				commands++
+				if verb == "" || !declared.MatchString(strings.TrimSpace(key)) {
+					t.Errorf("%s.lua:%d: the key of %q is not one that was declared: %s", name, i+1, verb, line)
+				}
+			}
+			for _, m := range assigned.FindAllStringSubmatch(line, -1) {
+				value := strings.TrimSpace(m[2])
+				if !strings.HasPrefix(value, "KEYS[") && value != "key" && value != "{" {
+					t.Errorf("%s.lua:%d: a name for keys is set from %q", name, i+1, value)
+				}
+			}
+		}
+	}
+	if commands < 50 {
+		t.Errorf("only %d commands were looked at: the expressions no longer fit", commands)
+	}
+}
+
+// Redis does not roll back: only flush, at the end, may write. And time comes from one place.
+func TestWritesAreLast(t *testing.T) {
+	t.Parallel()
+	reads := map[string]bool{
+		"HGET": true, "HMGET": true, "HLEN": true, "HSCAN": true, "ZRANGE": true, "ZCARD": true, "ZSCORE": true,
+		"ZRANGEBYSCORE": true, "TIME": true, "INFO": true,
+	}
+	call := regexp.MustCompile(`redis\.(p?call)\('([A-Z]+)'`)
+	for name, text := range sources(t) {
+		before, _, _ := strings.Cut(text, "local function flush()")
+		_, after, _ := strings.Cut(text, "local function reply(")
+		for _, m := range call.FindAllStringSubmatch(before+after, -1) {
+			if !reads[m[2]] {
+				t.Errorf("%s.lua writes with %s outside of flush", name, m[2])
+			}
+		}
+		if name != "prelude" && strings.Contains(text, "'TIME'") {
+			t.Errorf("%s.lua asks for the time itself", name)
+		}
+		if name != "prelude" && !regexp.MustCompile(`(?m)^return reply\(.+\)\n\z`).MatchString(text) {
+			t.Errorf("%s.lua does not end with its reply", name)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// Command guards takes the guards of the protocol out, one at a time, in a copy of the tree, and runs the
+// seeded random test and the tests beside the guard: each guard must be missed by at least one.
+//
+//	go run ./scripts/guards            all of them, some minutes
+//	go run ./scripts/guards token feed the named ones
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// guard is one protection: the text that makes it, and the text that takes it out.
+type guard struct {
+	name, why string
+	file      string
+	with      string
+	without   string
+}
+
+const randomTest = "./server/inventory"
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "guards:", err)
+		os.Exit(1)
+	}
+}
+
+func run(names []string) error {
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "holdfast-guards-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	copied := filepath.Join(work, "tree")
+	unnoticed := 0
+	for _, g := range guards {
+		if len(names) > 0 && !slices.Contains(names, g.name) {
+			continue
+		}
+		noticed, err := g.try(root, copied)
+		if err != nil {
+			return fmt.Errorf("guard %s: %w", g.name, err)
+		}
+		if len(noticed) == 0 {
+			unnoticed++
+			noticed = []string{"NOT NOTICED"}
+		}
+		fmt.Printf("%-18s %-60s %s\n", g.name, g.why, strings.Join(noticed, ", "))
+	}
+	if unnoticed > 0 {
+		return fmt.Errorf("%d guards were not missed", unnoticed)
+	}
+	return nil
+}
+
+// try returns the tests that failed without the guard.
+func (g guard) try(root, tree string) ([]string, error) {
+	if err := os.RemoveAll(tree); err != nil {
+		return nil, err
+	}
+	if err := copyTree(root, tree); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(tree, g.file)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Count(string(text), g.with) != 1 {
+		return nil, fmt.Errorf("%s has the guard's text %d times, want once", g.file, strings.Count(string(text), g.with))
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), g.with, g.without, 1)), 0o600); err != nil {
+		return nil, err
+	}
+	random, err := failing(tree, randomTest, "-run", "TestRandomCrashes", "-seeds", "3000", "-seed-time", "100s")
+	if err != nil {
+		return nil, err
+	}
+	beside, err := failing(tree, "./store/...")
+	return append(random, beside...), err
+}
+
+// failing runs go test and returns the names of the tests that failed.
+func failing(tree, pkg string, args ...string) ([]string, error) {
+	cmd := exec.Command("go", append([]string{"test", "-tags", "failpoints", "-timeout", "10m", pkg}, args...)...) //nolint:gosec // our own table
+	cmd.Dir = tree
+	out, err := cmd.CombinedOutput()
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		return nil, err
+	}
+	var names []string
+	for line := range strings.SplitSeq(string(out), "\n") {
+		if name, found := strings.CutPrefix(line, "--- FAIL: "); found {
+			names = append(names, strings.Fields(name)[0])
+		}
+	}
+	if failed != nil && len(names) == 0 {
+		return nil, fmt.Errorf("go test %s: %s", pkg, out)
+	}
+	return names, nil
+}
+
+// copyTree copies what git knows of the tree, and what is new in it.
+func copyTree(root, tree string) error {
+	list, err := exec.Command("git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		return err
+	}
+	for name := range strings.SplitSeq(strings.TrimSpace(string(list)), "\n") {
+		text, err := os.ReadFile(filepath.Join(root, name)) //nolint:gosec // a file of this tree
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(tree, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -184,7 +184,7 @@ func newFailure(code codes.Code, text, outcome string, retry time.Duration, deta
 }
 
 func jittered(d time.Duration) time.Duration {
-	return (d + rand.N(d)).Round(time.Millisecond)
+	return (d + rand.N(d)).Round(time.Millisecond) //nolint:gosec // jitter, not a secret
 }
 
 // send does what goes with a failure beside its status: the trailer, and the log line of what nobody expected.

@@ -63,12 +63,18 @@ func (l *lines) all(key string) []string {
 
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	return startWith(t, nil, args...)
+}
+
+// startWith starts holdfast with something more in its environment.
+func startWith(t *testing.T, environment []string, args ...string) *process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{Cmd: exec.CommandContext(context.WithoutCancel(t.Context()), self, args...), ended: make(chan struct{}), out: &lines{}, err: &lines{}}
-	p.Env = append(os.Environ(), asHoldfast+"=1")
+	p.Env = append(append(os.Environ(), asHoldfast+"=1"), environment...)
 	p.Stdout, p.Stderr, p.Dir = p.out, p.err, t.TempDir()
 	if err := p.Start(); err != nil {
 		t.Fatal(err)

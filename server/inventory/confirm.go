@@ -191,7 +191,7 @@ func (d *drive) ask(ctx context.Context, refused error) error {
 	case found && !o.Shrink && o.Verdict.Kind == store.VerdictSold && o.Verdict.Sale.OrderID == d.order:
 		d.take(id, o.Verdict.Sale)
 		return nil
-	case found && !o.Shrink && (!known || o.Verdict.Kind == store.VerdictSold || o.Verdict.Kind == store.VerdictRefusedOrder):
+	case found && !o.Shrink && (!known || o.Verdict.Kind == store.VerdictSold || o.Verdict.Kind == store.VerdictRefusedOrder && o.OrderID == d.order):
 		return verdictRefusal(id, d.order, o.Verdict)
 	case known:
 		return refused

@@ -399,13 +399,17 @@ func (s *story) goBack(ctx context.Context, keys []string) {
 	if s.kept == nil || len(keys) == 0 {
 		return
 	}
-	s.must(s.lab.raw.Del(ctx, keys...).Err())
-	for key, value := range s.kept {
-		s.must(s.lab.raw.RestoreReplace(ctx, key, 0, value).Err())
-		if strings.HasPrefix(key, "hf:{"+s.allotments[0]+"}:c") {
-			s.must(s.lab.raw.HSet(ctx, key, "identity", "another").Err())
+	_, err := s.lab.raw.TxPipelined(ctx, func(p redis.Pipeliner) error { // at once, as another server appears
+		p.Del(ctx, keys...)
+		for key, value := range s.kept {
+			p.RestoreReplace(ctx, key, 0, value)
+			if strings.HasPrefix(key, "hf:{"+s.allotments[0]+"}:c") {
+				p.HSet(ctx, key, "identity", "another")
+			}
 		}
-	}
+		return nil
+	})
+	s.must(err)
 }
 
 // perform runs one action, and forgives only what a dead or frozen replica would never have said.

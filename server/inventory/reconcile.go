@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
 )
@@ -161,7 +162,7 @@ func (c *comparison) record(r store.Record) {
 			c.find(store.FindingHold, r.ID.String(), "is HELD, but the ledger decided it", 0, "ended", "HELD")
 		}
 		if !r.Index.Equal(r.ExpireTime) {
-			c.find(store.FindingIndex, r.ID.String(), "its deadline is not in the index, so it would not lapse", 0, millisText(r.ExpireTime.UnixMilli()), millisText(r.Index.UnixMilli()))
+			c.find(store.FindingIndex, r.ID.String(), "its deadline is not in the index, so it would not lapse", 0, timeText(r.ExpireTime), timeText(r.Index))
 		}
 	case store.Confirming:
 		if r.BuyerID == "" {
@@ -180,7 +181,12 @@ func (c *comparison) record(r store.Record) {
 	}
 }
 
-func millisText(ms int64) string { return strconv.FormatInt(ms, 10) + " ms" }
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return "none"
+	}
+	return t.Format(time.RFC3339Nano)
+}
 
 // totals compares the counters with the ledger and with the sums of the holds.
 func (c *comparison) totals() {

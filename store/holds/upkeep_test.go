@@ -110,9 +110,9 @@ func TestReleaseMendsTheIndex(t *testing.T) {
 	for _, name := range []string{"lapsed", "cancelled", "sold", "unknown", "confirming", "shrink"} {
 		f.index("d", all[name], "1")
 	}
-	f.index("d", live, "1")                                         // with a deadline that is not its own
+	f.index("d", live, "1")                                          // with a deadline that is not its own
 	must(t, f.raw.ZAdd(f.ctx(), base(f.place, "d"), z("odd")).Err()) // what is no tag at all
-	c := f.counters(f.place)[0]                                     // which releases until nothing is due
+	c := f.counters(f.place)[0]                                      // which releases until nothing is due
 	if c.Held != 1 || !c.NextLapse.Equal(live.ExpireTime) {
 		t.Errorf("counters %+v, want the live hold's deadline %v", c, live.ExpireTime)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,13 +189,14 @@ func (f *fixture) number(sql string) int64 {
 // when it does; it goes on when release is called, or the test ends.
 func (f *fixture) holdCommit() (inside <-chan struct{}, release func()) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	var enter, exit sync.Once
+	var held atomic.Bool
 	f.mark = func(point string) {
-		if point == "ledger-before-commit" {
-			enter.Do(func() { close(entered); <-leave })
+		if point == "ledger-before-commit" && held.CompareAndSwap(false, true) {
+			close(entered)
+			<-leave
 		}
 	}
-	release = func() { exit.Do(func() { close(leave) }) }
+	release = sync.OnceFunc(func() { close(leave) })
 	f.t.Cleanup(release)
 	return entered, release
 }

@@ -1,0 +1,186 @@
+//go:build failpoints
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-inventory/holdfast/store/ledger"
+	"github.com/holdfast-inventory/holdfast/store/local"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+// crash is a point between two steps at which a server is killed, and the call that leads there. The
+// call is then repeated on another server with the same ids, as callers are told to do.
+type crash struct {
+	point   string
+	prepare []call // on a healthy server
+	call    call
+	want    stock
+}
+
+type stock struct{ capacity, available, held, sold int64 }
+
+// call is one request about the allotment; hold is the id of its hold, if one was prepared.
+type call func(ctx context.Context, s *shop) error
+
+// shop is the two services at one server, and what a test has got so far.
+type shop struct {
+	checkout pb.InventoryServiceClient
+	admin    pb.AdminServiceClient
+	hold     string
+}
+
+func shopAt(conn *grpc.ClientConn) *shop {
+	return &shop{checkout: pb.NewInventoryServiceClient(conn), admin: pb.NewAdminServiceClient(conn)}
+}
+
+func open(ctx context.Context, s *shop) error {
+	_, err := s.admin.CreateAllotment(ctx, &pb.CreateAllotmentRequest{Allotment: &pb.Allotment{Id: "show", Capacity: 10}})
+	return err
+}
+
+func holdTwo(ctx context.Context, s *shop) error {
+	r, err := s.checkout.CreateHold(ctx, &pb.CreateHoldRequest{AllotmentId: "show", BuyerId: "ann", RequestId: "r1", Quantity: 2})
+	if err == nil {
+		s.hold = r.GetHold().GetId()
+	}
+	return err
+}
+
+func buy(ctx context.Context, s *shop) error {
+	_, err := s.checkout.ConfirmHold(ctx, &pb.ConfirmHoldRequest{HoldId: s.hold, OrderId: "order-1"})
+	return err
+}
+
+func takeBack(ctx context.Context, s *shop) error {
+	_, err := s.checkout.CancelSale(ctx, &pb.CancelSaleRequest{HoldId: s.hold, RequestId: "c1", Quantity: proto.Int32(1)})
+	return err
+}
+
+func adjust(delta int64) call {
+	return func(ctx context.Context, s *shop) error {
+		_, err := s.admin.AdjustCapacity(ctx, &pb.AdjustCapacityRequest{AllotmentId: "show", Delta: delta, RequestId: "a1"})
+		return err
+	}
+}
+
+// allowThree changes a rule; repeated, it reads the allotment anew, as an operator would.
+func allowThree(ctx context.Context, s *shop) error {
+	r, err := s.admin.GetAllotment(ctx, &pb.GetAllotmentRequest{AllotmentId: "show"})
+	if err != nil {
+		return err
+	}
+	a := r.GetAllotment()
+	a.MaxQuantityPerHold = 3
+	_, err = s.admin.UpdateAllotment(ctx, &pb.UpdateAllotmentRequest{
+		Allotment: a, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"max_quantity_per_hold"}},
+	})
+	return err
+}
+
+// TestCrashPoints kills a server process at each point between two steps, and shows that the caller's
+// repeat, or a supervisor, ends what was begun, exactly once.
+func TestCrashPoints(t *testing.T) {
+	forget(t)
+	redis := storetest.NewRedis(t, local.RedisOptions{ExtraArgs: []string{"--databases", "64"}})
+	postgres := storetest.NewPostgres(t, local.PostgresOptions{})
+	sold := stock{capacity: 10, available: 8, sold: 2}
+	opened := stock{capacity: 10, available: 10}
+	for i, c := range []crash{
+		{point: "create-before-reply", prepare: []call{open}, call: holdTwo, want: stock{10, 8, 2, 0}},
+		{point: "confirm-after-begin", prepare: []call{open, holdTwo}, call: buy, want: sold},
+		{point: "ledger-before-commit", prepare: []call{open, holdTwo}, call: buy, want: sold},
+		{point: "ledger-after-commit", prepare: []call{open, holdTwo}, call: buy, want: sold},
+		{point: "confirm-after-ledger", prepare: []call{open, holdTwo}, call: buy, want: sold},
+		{point: "cancel-sale-after-ledger", prepare: []call{open, holdTwo, buy}, call: takeBack, want: stock{10, 9, 0, 1}},
+		{point: "feed-after-apply", prepare: []call{open, holdTwo, buy}, call: takeBack, want: stock{10, 9, 0, 1}},
+		{point: "grow-after-ledger", prepare: []call{open}, call: adjust(5), want: stock{15, 15, 0, 0}},
+		{point: "shrink-after-begin", prepare: []call{open}, call: adjust(-4), want: stock{6, 6, 0, 0}},
+		{point: "update-after-ledger", prepare: []call{open}, call: allowThree, want: opened},
+		{point: "create-allotment-after-ledger", call: open, want: opened},
+		{point: "adopt-after-begin", call: open, want: opened},
+		{point: "adopt-after-raise", call: open, want: opened},
+		{point: "adopt-after-reset", call: open, want: opened},
+		{point: "adopt-before-end", call: open, want: opened},
+	} {
+		t.Run(c.point, func(t *testing.T) {
+			database := fmt.Sprintf("crash%d", i)
+			if err := postgres.CreateDatabase(t.Context(), database); err != nil {
+				t.Fatal(err)
+			}
+			servers := &cluster{redisURL: fmt.Sprintf("redis://%s/%d", redis.Addr(), i), postgresURL: postgres.URL(database)}
+			if err := ledger.Migrate(t.Context(), servers.postgresURL); err != nil {
+				t.Fatal(err)
+			}
+			c.play(t, servers)
+		})
+	}
+}
+
+func (c crash) play(t *testing.T, servers *cluster) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	s := &shop{}
+	if len(c.prepare) > 0 {
+		servers.add(t)
+		s = shopAt(servers.conns[0])
+		for _, prepare := range c.prepare {
+			repeat(ctx, t, s, prepare)
+		}
+	}
+	doomed := servers.add(t, "HOLDFAST_FAILPOINT="+c.point)
+	at := shopAt(servers.conns[len(servers.conns)-1])
+	at.hold = s.hold
+	if err := c.call(ctx, at); err == nil {
+		t.Error("the call was answered")
+	}
+	if code := doomed.exit(t, 30*time.Second); code != 137 {
+		t.Fatalf("the server ended with %d: it was not killed at the point", code)
+	}
+	if len(c.prepare) == 0 {
+		servers.add(t)
+		s = shopAt(servers.conns[len(servers.conns)-1])
+	}
+	repeat(ctx, t, s, c.call)
+	c.check(ctx, t, s)
+}
+
+// repeat makes a call until it is answered.
+func repeat(ctx context.Context, t *testing.T, s *shop, c call) {
+	t.Helper()
+	var err error
+	for ctx.Err() == nil {
+		if err = c(ctx, s); err == nil {
+			return
+		}
+	}
+	t.Fatalf("not answered: %v", err)
+}
+
+// check waits for the stock that must result, and compares Redis, ledger and holds.
+func (c crash) check(ctx context.Context, t *testing.T, s *shop) {
+	t.Helper()
+	var got stock
+	until(t, time.Minute, fmt.Sprintf("stock of %+v", c.want), func() bool {
+		r, err := s.checkout.GetAvailability(ctx, &pb.GetAvailabilityRequest{AllotmentId: "show"})
+		if err != nil {
+			return false
+		}
+		a := r.GetAvailability()
+		got = stock{a.GetCapacity(), a.GetAvailable(), a.GetHeld(), a.GetSold()}
+		return got == c.want
+	})
+	until(t, time.Minute, "agreement of the stores", func() bool {
+		r, err := s.admin.ReconcileAllotment(ctx, &pb.ReconcileAllotmentRequest{AllotmentId: "show"})
+		return err == nil && len(r.GetFindings()) == 0
+	})
+}

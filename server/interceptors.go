@@ -119,7 +119,7 @@ func (i *interceptors) limit(
 	limited, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	resp, err := handler(limited, req)
-	if err != nil && ctx.Err() == nil && failureOf(err).outcome == outcomeDeadline {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && failureOf(err).outcome == outcomeDeadline {
 		err = fmt.Errorf("%w: not decided within %v", store.ErrUnavailable, budget)
 	}
 	return resp, err

@@ -105,7 +105,7 @@ func rawClient(t testing.TB, url string) *redis.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Protocol, o.DisableIdentity, o.MaxRetries = 2, true, -1
+	o.Protocol, o.DisableIdentity, o.MaxRetries, o.ReadTimeout = 2, true, -1, patience
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -122,7 +122,11 @@ func (f *fixture) allot(id, group string, capacity int64, rules ...func(*store.R
 	if group == "" {
 		group = id
 	}
-	p := store.Place{Allotment: id, Group: group, Buckets: store.BucketsFor(capacity)}
+	return f.allotAt(store.Place{Allotment: id, Group: group, Buckets: store.BucketsFor(capacity)}, capacity, rules...)
+}
+
+func (f *fixture) allotAt(p store.Place, capacity int64, rules ...func(*store.Rules)) store.Place {
+	f.t.Helper()
 	f.adopt(newAllotment(p, capacity, rules...), 1)
 	f.places = append(f.places, p)
 	f.t.Cleanup(func() { f.checkNumbers(p) })

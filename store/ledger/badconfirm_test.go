@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -53,6 +54,15 @@ func (o *observed) violations() map[string]int64 {
 	return got
 }
 
+// longText is text that does not compress.
+func longText(n int) string {
+	var text strings.Builder
+	for text.Len() < n {
+		text.WriteString(rand.Text())
+	}
+	return text.String()
+}
+
 // TestBadConfirmDoesNotSpoilTheGroup: the server refuses what one confirm would write. The others get their verdicts
 // in their order of arrival, and the bad one alone an error, logged with what it was, and counted.
 func TestBadConfirmDoesNotSpoilTheGroup(t *testing.T) {
@@ -66,6 +76,7 @@ func TestBadConfirmDoesNotSpoilTheGroup(t *testing.T) {
 		{"no quantity", order("bad", line(show, 9, 0)), "outcomes_quantity_valid"},
 		{"no order", order("", line(show, 9, 1)), "outcomes_sale_complete"},
 		{"no buyer", order("bad", with(line(show, 9, 1), func(l *store.ConfirmLine) { l.BuyerID = "" })), "outcomes_sale_complete"},
+		{"too long for an index", order(longText(9000), line(show, 9, 1)), ""},
 		{"not UTF-8", order("bad\xff", line(show, 9, 1)), ""},
 		{"a zero byte", order("bad", with(line(show, 9, 1), func(l *store.ConfirmLine) { l.RequestID = "a\x00b" })), ""},
 	} {

@@ -22,6 +22,7 @@ const (
 	stateDataClass       = "22"
 	stateIntegrityClass  = "23"
 	stateDefinitionClass = "42"
+	stateLimitClass      = "54" // such as a key too long for an index
 	stateShutdownPrefix  = "57P"
 )
 
@@ -50,7 +51,7 @@ func mustRepeat(err error) bool {
 // badData says that the server rolled back because of what was written: of a batch, one item.
 func badData(err error) bool {
 	e := pgError(err)
-	return inClass(e, stateDataClass) || inClass(e, stateIntegrityClass)
+	return inClass(e, stateDataClass) || inClass(e, stateIntegrityClass) || inClass(e, stateLimitClass)
 }
 
 // serverGone says that other connections of the pool are likely no better: the server went down,
@@ -81,7 +82,7 @@ func (l *Ledger) translate(ctx context.Context, err error, facts ...slog.Attr) e
 	case inClass(e, stateIntegrityClass):
 		l.violated(ctx, e, facts)
 		return fmt.Errorf("ledger: %w: %w", store.ErrConstraint, err)
-	case inClass(e, stateDataClass), inClass(e, stateDefinitionClass), errors.Is(err, errProgram):
+	case inClass(e, stateDataClass), inClass(e, stateLimitClass), inClass(e, stateDefinitionClass), errors.Is(err, errProgram):
 		return fmt.Errorf("ledger: %w", err)
 	}
 	return unavailable(err)

@@ -238,7 +238,16 @@ func TestLedgerStepInOneBatch(t *testing.T) {
 			for i, s := range c.steps {
 				confirms[i] = s.confirm
 			}
+			transactions := 0
+			f.mark = func(point string) {
+				if point == "ledger-before-commit" {
+					transactions++
+				}
+			}
 			results := f.together(confirms...)
+			if transactions > 1 { // the database would have had to stop the first one
+				t.Errorf("%d transactions, want 1", transactions)
+			}
 			for i, s := range c.steps {
 				s.sold, s.rows = c.steps[len(c.steps)-1].sold, c.steps[len(c.steps)-1].rows
 				if results[i].err != nil {

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -175,6 +174,7 @@ func TestServerKilledUnderLoad(t *testing.T) {
 	}
 	f := setupAt(t, url, func(o *Options) { o.CallTimeout = 2 * time.Second })
 	f.create(show, 1000)
+	bystander := f.connect()
 	var mu sync.Mutex
 	answered, unknown := map[int]bool{}, map[int]bool{}
 	var once sync.Once
@@ -195,8 +195,8 @@ func TestServerKilledUnderLoad(t *testing.T) {
 		}
 	})
 	storetest.Eventually(t, 10*time.Second, func() error { return f.Ping(t.Context()) })
-	if !strings.Contains(server.LogTail(), "signal 9") {
-		t.Error("the server did not crash")
+	if bystander.Ping(t.Context()) == nil {
+		t.Error("the server did not crash: it would have ended all sessions")
 	}
 	for n := range answered {
 		if _, err := f.Sale(t.Context(), line(show, n, 1).ID); err != nil {

@@ -1,7 +1,7 @@
 -- extend: gives live holds their allotment's hold duration from now, within the maximum.
 -- KEYS  for each hold: record hash, buyer hash, marker
 -- ARGV  number of holds; for each: allotment number, tag
--- Reply for each: {OK, hold} or {status}
+-- Reply for each: {OK, hold}, {EXTENSION_LIMIT, hold} or {status}
 -- O(log n) for each, n being the live holds.
 
 local ENDED = {[CONFIRMING] = S.CONFIRMING, [SOLD] = S.SOLD, [CANCELLED] = S.CANCELLED,
@@ -19,7 +19,7 @@ local function decide(h)
   local latest = r[CREATED] + a.longest
   local wanted = math.min(now + a.hold, latest)
   if wanted <= deadline(h) then
-    if deadline(h) >= latest then return {S.EXTENSION_LIMIT} end
+    if deadline(h) >= latest then return {S.EXTENSION_LIMIT, view(h)} end
     return {S.OK, view(h)}
   end
   r[SPAN] = wanted - r[CREATED]

@@ -41,7 +41,7 @@ func ParseHoldID(text string) (HoldID, error) {
 	if !found || !ValidAllotmentID(allotment) || len(tag) != tagChars {
 		return HoldID{}, ErrBadHoldID
 	}
-	if _, err := base64.RawURLEncoding.DecodeString(tag); err != nil {
+	if raw, err := base64.RawURLEncoding.DecodeString(tag); err != nil || len(raw) != tagBytes {
 		return HoldID{}, ErrBadHoldID
 	}
 	return HoldID{Allotment: allotment, Tag: tag}, nil

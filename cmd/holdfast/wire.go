@@ -50,6 +50,7 @@ type backend struct {
 
 // openStores joins the use cases with the stores. Neither store needs to be up.
 func openStores(ctx context.Context, s storeSettings, i instruments) (*backend, error) {
+	holds.RedirectClientLog(i.log)
 	redis, err := holds.Open(holds.Options{
 		URL: s.redisURL, Retention: s.retention, Logger: i.log, Meters: i.meters, Traces: i.traces,
 	})
@@ -63,7 +64,7 @@ func openStores(ctx context.Context, s storeSettings, i instruments) (*backend, 
 		return nil, errors.Join(&settingError{name: "postgres-url", err: err}, redis.Close())
 	}
 	cases, err := inventory.New(inventory.Options{
-		Redis: redis, Ledger: sales, Retention: s.retention, Logger: i.log, Meters: i.meters,
+		Redis: redis, Ledger: sales, Background: sales.Background(), Retention: s.retention, Logger: i.log, Meters: i.meters,
 	})
 	if err != nil {
 		sales.Close()

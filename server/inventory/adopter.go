@@ -98,7 +98,7 @@ func (a *adopter) start(p store.Place, renew bool) *adoption {
 	a.finished.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), adoptTime)
 		defer cancel()
-		run.err = a.adopt(ctx, p.Allotment, renew)
+		run.err = a.v.recovered("adopt", func() error { return a.adopt(ctx, p.Allotment, renew) })
 		a.mu.Lock()
 		delete(a.running, p.Allotment)
 		a.mu.Unlock()

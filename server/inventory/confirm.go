@@ -92,7 +92,7 @@ func (v *Inventory) detach(ctx context.Context, end func(context.Context) error)
 	v.detached.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.o.ConfirmTime)
 		defer cancel()
-		done <- end(ctx)
+		done <- v.recovered("confirm", func() error { return end(ctx) })
 	})
 	select {
 	case err := <-done:

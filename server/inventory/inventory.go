@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -112,14 +113,37 @@ func setDefault(d *time.Duration, value time.Duration) {
 // Run runs the loops until ctx ends, and returns when all of them have stopped.
 func (v *Inventory) Run(ctx context.Context) {
 	var loops sync.WaitGroup
-	loops.Go(func() { v.supervisor.run(ctx) })
+	loops.Go(func() { v.keepRunning(ctx, "supervisor", v.supervisor.run) })
 	if !v.o.WithoutSweep {
-		loops.Go(func() { v.sweeper.run(ctx) })
+		loops.Go(func() { v.keepRunning(ctx, "sweeper", v.sweeper.run) })
 	}
 	if !v.o.WithoutEvents {
-		loops.Go(func() { v.sweeper.listen(ctx) })
+		loops.Go(func() { v.keepRunning(ctx, "listener", v.sweeper.listen) })
 	}
 	loops.Wait()
+}
+
+// keepRunning runs a loop until ctx ends; one that panics is started anew.
+func (v *Inventory) keepRunning(ctx context.Context, name string, loop func(context.Context)) {
+	for ctx.Err() == nil {
+		_ = v.recovered(name, func() error {
+			loop(ctx)
+			return nil
+		})
+		_ = pause(ctx, time.Second)
+	}
+}
+
+// recovered runs f. A panic is logged and becomes an error: the goroutine's work is left to whoever
+// would finish it after a crash, but the process and everybody else's requests go on.
+func (v *Inventory) recovered(what string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			v.log.Error("panic", slog.String("in", what), slog.Any("value", p), slog.String("stack", string(debug.Stack())))
+			err = fmt.Errorf("%w: panic in %s", store.ErrResultUnknown, what)
+		}
+	}()
+	return f()
 }
 
 // Drain waits, until ctx ends, for the confirms that are past the point of no return. What is

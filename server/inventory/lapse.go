@@ -80,8 +80,11 @@ func (s *sweeper) run(ctx context.Context) {
 		for _, id := range allotments {
 			slots <- struct{}{}
 			sweeps.Go(func() {
-				s.sweep(ctx, id)
-				<-slots
+				defer func() { <-slots }()
+				_ = s.v.recovered("sweeper", func() error {
+					s.sweep(ctx, id)
+					return nil
+				})
 			})
 		}
 		timer.Reset(wait)
@@ -143,7 +146,7 @@ func (s *sweeper) sweep(ctx context.Context, id string) {
 // listen lets Redis's announcements drive releases.
 func (s *sweeper) listen(ctx context.Context) {
 	var releases sync.WaitGroup
-	releases.Go(func() { s.releaseHints(ctx) })
+	releases.Go(func() { s.v.keepRunning(ctx, "announced lapses", s.releaseHints) })
 	s.v.redis.Listen(ctx, s.hint, s.gap)
 	releases.Wait()
 }

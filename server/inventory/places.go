@@ -3,7 +3,10 @@ package inventory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/holdfast-inventory/holdfast/store"
 )
@@ -16,6 +19,7 @@ const directoryMost = 200_000
 type directory struct {
 	hints  store.Places
 	ledger store.Allotments
+	asking singleflight.Group
 
 	mu    sync.RWMutex
 	known map[string]store.Place
@@ -33,6 +37,21 @@ func (d *directory) place(ctx context.Context, id string) (store.Place, error) {
 	if known {
 		return p, nil
 	}
+	// When a launch begins, thousands ask at once for what a fresh replica does not know yet.
+	asked := d.asking.DoChan(id, func() (any, error) { return d.ask(context.WithoutCancel(ctx), id) })
+	select {
+	case r := <-asked:
+		if r.Shared && store.Refused(r.Err, store.AllotmentNotFound) != nil {
+			return d.ask(ctx, id) // it may have been created between the question and this caller's arrival
+		}
+		p, _ = r.Val.(store.Place)
+		return p, r.Err
+	case <-ctx.Done():
+		return store.Place{}, fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
+	}
+}
+
+func (d *directory) ask(ctx context.Context, id string) (store.Place, error) {
 	p, found, hintErr := d.hints.Place(ctx, id)
 	if found {
 		d.remember(p)

@@ -43,9 +43,11 @@ func (s *story) action() action {
 		return adjust(allotment, int64(s.rng.IntN(5)-2), fmt.Sprintf("a%d", s.rng.IntN(8)))
 	case n < 83:
 		return s.setState(allotment, store.AllotmentState(1+s.rng.IntN(4)/3))
-	case n < 86:
+	case n < 85:
 		return reconcile(allotment)
-	case n < 88:
+	case n < 89:
+		return s.adoptAnew(allotment)
+	case n < 90:
 		return func(ctx context.Context, r *life) (string, error) {
 			_, err := r.Availability(ctx, allotment)
 			return "availability " + allotment, err
@@ -255,6 +257,17 @@ func reconcile(allotment string) action {
 	return func(ctx context.Context, r *life) (string, error) {
 		findings, applied, err := r.Reconcile(ctx, allotment, true)
 		return fmt.Sprintf("reconcile %s: %d findings, applied %v", allotment, len(findings), applied), err
+	}
+}
+
+// adoptAnew rebuilds an allotment whose state is sound, as on suspicion, while others work on it.
+func (s *story) adoptAnew(allotment string) action {
+	return func(ctx context.Context, r *life) (string, error) {
+		row, err := r.Allotment(ctx, allotment)
+		if err == nil {
+			err = r.adopter.renew(ctx, row.Place)
+		}
+		return "adopt " + allotment, err
 	}
 }
 

@@ -66,9 +66,11 @@ func (s *supervisor) pass(ctx context.Context) {
 		}
 		slots <- struct{}{}
 		looks.Go(func() {
-			row := rows[p.Allotment]
-			s.look(ctx, p, row)
-			<-slots
+			defer func() { <-slots }()
+			_ = s.v.recovered("supervisor", func() error {
+				s.look(ctx, p, rows[p.Allotment])
+				return nil
+			})
 		})
 	}
 	s.feeds(ctx)

@@ -33,7 +33,10 @@ type world struct {
 	pgURL    string
 	options  func(*inventory.Options)
 	timeout  time.Duration
-	offset   atomic.Int64 // what the scripts add to Redis's clock
+	lockTime time.Duration // of the ledger
+	offset   atomic.Int64
+	stopped  atomic.Pointer[time.Time] // when the clock was stopped; nil: it runs
+	turn     atomic.Int64
 	replicas []*replica
 	raw      *redis.Client // for looking, and for doing damage
 	ids      []string      // allotments made
@@ -45,6 +48,7 @@ type replica struct {
 	holds  *holds.Store
 	ledger *ledger.Ledger
 	stop   func()
+	gone   atomic.Bool // stopped
 }
 
 type worldOption func(*world)
@@ -61,7 +65,7 @@ func quiet(o *inventory.Options) { o.WithoutEvents, o.WithoutSweep = true, true 
 // newWorld starts n replicas, loops included, on the shared servers unless the options say otherwise.
 func newWorld(t testing.TB, n int, options ...worldOption) *world {
 	t.Helper()
-	w := &world{t: t, timeout: 5 * time.Second}
+	w := &world{t: t, timeout: 5 * time.Second, lockTime: 5 * time.Second}
 	for _, o := range options {
 		o(w)
 	}
@@ -90,13 +94,13 @@ func (w *world) start(loops bool) *replica {
 	meters := metricnoop.NewMeterProvider()
 	h, err := holds.Open(holds.Options{
 		URL: w.redisURL, Timeout: w.timeout, Logger: log, Meters: meters, Traces: tracenoop.NewTracerProvider(),
-		Offset: func() time.Duration { return time.Duration(w.offset.Load()) },
+		Offset: w.shift,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	l, err := ledger.Open(context.Background(), ledger.Options{
-		URL: w.pgURL, Logger: log, CallTimeout: 10 * time.Second, LockTimeout: 5 * time.Second, StatementTimeout: 8 * time.Second,
+		URL: w.pgURL, Logger: log, CallTimeout: 10 * time.Second, LockTimeout: w.lockTime, StatementTimeout: 8 * time.Second,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -119,6 +123,7 @@ func (w *world) start(loops bool) *replica {
 	}
 	r := &replica{Inventory: v, holds: h, ledger: l}
 	r.stop = sync.OnceFunc(func() {
+		r.gone.Store(true)
 		cancel()
 		running.Wait()
 		drained, end := context.WithTimeout(context.Background(), patience)
@@ -144,8 +149,48 @@ func (w *world) ctx() context.Context { return w.t.Context() }
 // at returns the replica that the i-th of some concurrent callers uses.
 func (w *world) at(i int) *replica { return w.replicas[i%len(w.replicas)] }
 
+// next returns the running replicas in turn.
+func (w *world) next() *replica {
+	for range w.replicas {
+		if r := w.at(int(w.turn.Add(1))); !r.gone.Load() {
+			return r
+		}
+	}
+	w.t.Fatal("no replica is running")
+	return nil
+}
+
 // advance lets time pass for every deadline.
 func (w *world) advance(d time.Duration) { w.offset.Add(int64(d)) }
+
+// stopClock lets time pass by advance alone from now on, so that a test can tell deadlines exactly, but
+// for the millisecond that rounding may take.
+func (w *world) stopClock() {
+	now := time.Now()
+	w.stopped.Store(&now)
+}
+
+// shift is what the scripts add to Redis's clock.
+func (w *world) shift() time.Duration {
+	shift := time.Duration(w.offset.Load())
+	if since := w.stopped.Load(); since != nil {
+		shift -= time.Since(*since)
+	}
+	return shift
+}
+
+// now is the time by the scripts' clock.
+func (w *world) now() time.Time {
+	w.t.Helper()
+	now, err := w.raw.Time(w.ctx()).Result()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return now.Add(w.shift())
+}
+
+// advanceTo lets time pass until t.
+func (w *world) advanceTo(t time.Time) { w.advance(t.Sub(w.now())) }
 
 // open creates an allotment with the defaults of the API, and checks the promises on it at the end.
 func (w *world) open(capacity int64, change ...func(*store.Allotment)) string {
@@ -157,21 +202,31 @@ func (w *world) open(capacity int64, change ...func(*store.Allotment)) string {
 
 func (w *world) openAs(id, group string, capacity int64, change ...func(*store.Allotment)) {
 	w.t.Helper()
-	a := store.Allotment{
+	a := allotment(id, group, capacity)
+	for _, c := range change {
+		c(&a)
+	}
+	if _, err := w.next().CreateAllotment(w.ctx(), a); err != nil {
+		w.t.Fatalf("open %s: %v", id, err)
+	}
+	w.opened(id)
+}
+
+// opened lets the promises on an allotment be checked at the end.
+func (w *world) opened(id string) {
+	w.ids = append(w.ids, id)
+	w.t.Cleanup(func() { w.checkPromises(id) })
+}
+
+// allotment has the defaults of the API, but holds of up to 1,000 units.
+func allotment(id, group string, capacity int64) store.Allotment {
+	return store.Allotment{
 		Place: store.Place{Allotment: id, Group: group}, Capacity: capacity,
 		Rules: store.Rules{
 			State: store.StateOpen, LateConfirm: store.LateAccept, HoldDuration: store.DefaultHoldDuration,
 			MaxHoldDuration: store.DefaultMaxHoldDuration, MaxPerHold: 1000,
 		},
 	}
-	for _, c := range change {
-		c(&a)
-	}
-	if _, err := w.at(0).CreateAllotment(w.ctx(), a); err != nil {
-		w.t.Fatalf("open %s: %v", id, err)
-	}
-	w.ids = append(w.ids, id)
-	w.t.Cleanup(func() { w.checkPromises(id) })
 }
 
 // pair opens two allotments of one group.
@@ -187,10 +242,25 @@ func lateReject() func(a *store.Allotment) {
 	return func(a *store.Allotment) { a.LateConfirm = store.LateReject }
 }
 
+// setState pauses, closes or reopens an allotment.
+func (w *world) setState(id string, state store.AllotmentState) {
+	w.t.Helper()
+	a, err := w.next().Allotment(w.ctx(), id)
+	if err == nil {
+		_, err = w.next().UpdateAllotment(w.ctx(), id, a.Version, func(r *store.Rules) error {
+			r.State = state
+			return nil
+		})
+	}
+	if err != nil {
+		w.t.Fatalf("set state %d: %v", state, err)
+	}
+}
+
 // hold takes a hold that must be granted.
 func (w *world) hold(allotment, buyer, request string, quantity int64) store.Hold {
 	w.t.Helper()
-	h, err := w.at(0).CreateHold(w.ctx(), buyer, request, store.Line{Allotment: allotment, Quantity: quantity})
+	h, err := w.next().CreateHold(w.ctx(), buyer, request, store.Line{Allotment: allotment, Quantity: quantity})
 	if err != nil {
 		w.t.Fatalf("CreateHold(%s, %s, %d): %v", buyer, request, quantity, err)
 	}
@@ -204,7 +274,7 @@ func (w *world) tryHold(i int, allotment, buyer, request string, quantity int64)
 // confirm makes a sale that must succeed.
 func (w *world) confirm(h store.Hold, order string) store.Sale {
 	w.t.Helper()
-	s, err := w.at(0).ConfirmHold(w.ctx(), store.ConfirmHold{ID: h.ID, OrderID: order})
+	s, err := w.next().ConfirmHold(w.ctx(), store.ConfirmHold{ID: h.ID, OrderID: order})
 	if err != nil {
 		w.t.Fatalf("ConfirmHold(%s): %v", order, err)
 	}
@@ -213,7 +283,7 @@ func (w *world) confirm(h store.Hold, order string) store.Sale {
 
 func (w *world) availability(id string) store.Availability {
 	w.t.Helper()
-	a, err := w.at(0).Availability(w.ctx(), id)
+	a, err := w.next().Availability(w.ctx(), id)
 	if err != nil {
 		w.t.Fatalf("Availability: %v", err)
 	}
@@ -333,4 +403,19 @@ func refusalOf(err error) store.Reason {
 		return no.Reason
 	}
 	return ""
+}
+
+// setState opens, pauses or closes an allotment.
+func (w *world) setState(id string, state store.AllotmentState) {
+	w.t.Helper()
+	a, err := w.at(0).Allotment(w.ctx(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := w.at(0).UpdateAllotment(w.ctx(), id, a.Version, func(r *store.Rules) error {
+		r.State = state
+		return nil
+	}); err != nil {
+		w.t.Fatalf("set state %d: %v", state, err)
+	}
 }

@@ -34,10 +34,16 @@ func (s *Store) one(ctx context.Context, script string, h store.PlacedHold) (sto
 	if err := s.do(ctx, laneCaller, o); err != nil {
 		return store.Hold{}, err
 	}
-	if o.reply[0].status() != statusOK {
+	st := o.reply[0].status()
+	if st != statusOK && st != statusExtensionLimit {
 		return store.Hold{}, holdError(o.reply[0], h.Place, h.ID)
 	}
 	r, err := decodeRecord(h.Place, o.reply[0].list(1), o.now)
+	if st == statusExtensionLimit {
+		return store.Hold{}, &store.Refusal{
+			Reason: store.ExtensionLimit, Allotment: h.Allotment, HoldID: h.ID.String(), HoldRemaining: r.Remaining,
+		}
+	}
 	return r.Hold, err
 }
 
@@ -124,8 +130,6 @@ func holdError(result result, p store.Place, id store.HoldID) error {
 		no.Reason = store.HoldSold
 	case statusClosed:
 		no.Reason = store.Closed
-	case statusExtensionLimit:
-		no.Reason = store.ExtensionLimit
 	case statusDamaged:
 		return damaged(id)
 	default:

@@ -107,6 +107,17 @@ func (s *Store) Close() error { return s.client.Close() }
 // Ping says whether the server answers.
 func (s *Store) Ping(ctx context.Context) error { return s.client.Ping(ctx).Err() }
 
+// RedirectClientLog sends what the client library would write to standard error to log, at level
+// debug: the health probes report outages. The library has one logger for the whole process.
+func RedirectClientLog(log *slog.Logger) { redis.SetLogger(clientLog{log}) }
+
+type clientLog struct{ *slog.Logger }
+
+// Printf implements the library's logger.
+func (l clientLog) Printf(ctx context.Context, format string, args ...any) {
+	l.DebugContext(ctx, "redis client: "+fmt.Sprintf(format, args...))
+}
+
 // clientOptions sets every option that matters here; see PITFALLS in docs/design.md for the reasons.
 // Above all the client never retries by itself: a script whose answer was lost may have run.
 func clientOptions(o Options) (*redis.Options, error) {

@@ -1,0 +1,49 @@
+package inventory_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/server/inventory"
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+// TestRetire: an allotment that has been CLOSED for the retention, with nothing live, leaves Redis
+// and is answered from the ledger; its sales can still be cancelled; reopening brings it back.
+func TestRetire(t *testing.T) {
+	w := newWorld(t, 2, withOptions(func(o *inventory.Options) { o.Retention = 50 * time.Millisecond }))
+	a := w.open(3)
+	sold := w.hold(a, "ann", "r", 1)
+	w.confirm(sold, "order-1")
+	w.setState(a, store.StateClosed)
+	w.advance(25 * time.Hour) // ended holds are forgotten after the retention of the hold store, 24 h
+
+	storetest.Eventually(t, 3*patience, func() error {
+		keys, err := w.raw.Keys(w.ctx(), "hf:{"+a+"}:*").Result()
+		if err == nil && len(keys) > 0 {
+			err = fmt.Errorf("still in Redis: %v", keys)
+		}
+		return err
+	})
+	w.wantStock(a, 2, 0, 1)
+	_, err := w.tryHold(1, a, "bob", "r", 1)
+	wantRefusal(t, err, store.Closed)
+	if s, err := w.at(1).ConfirmHold(w.ctx(), store.ConfirmHold{ID: sold.ID, OrderID: "order-1"}); err != nil || s.Quantity != 1 {
+		t.Errorf("confirm repeated after retirement: %+v, %v", s, err)
+	}
+	if h, err := w.at(1).Hold(w.ctx(), sold.ID); err != nil || h.State != store.Sold || h.Quantity != 1 {
+		t.Errorf("the sold hold: %+v, %v", h, err)
+	}
+	if _, err := w.at(0).CancelSale(w.ctx(), store.CancelSale{ID: sold.ID, RequestID: "c"}); err != nil {
+		t.Errorf("cancel a sale of a retired allotment: %v", err)
+	}
+	w.wantStock(a, 3, 0, 0)
+	if holds, _, err := w.at(0).ListHolds(w.ctx(), store.HoldFilter{Allotment: a}, "", 10); err != nil || len(holds) > 0 {
+		t.Errorf("ListHolds: %v, %v", holds, err)
+	}
+	w.setState(a, store.StateOpen)
+	w.hold(a, "bob", "r", 3)
+	w.wantStock(a, 0, 3, 0)
+}

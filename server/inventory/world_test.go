@@ -404,18 +404,3 @@ func refusalOf(err error) store.Reason {
 	}
 	return ""
 }
-
-// setState opens, pauses or closes an allotment.
-func (w *world) setState(id string, state store.AllotmentState) {
-	w.t.Helper()
-	a, err := w.at(0).Allotment(w.ctx(), id)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := w.at(0).UpdateAllotment(w.ctx(), id, a.Version, func(r *store.Rules) error {
-		r.State = state
-		return nil
-	}); err != nil {
-		w.t.Fatalf("set state %d: %v", state, err)
-	}
-}

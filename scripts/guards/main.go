@@ -90,7 +90,7 @@ func (g guard) try(root, tree string) ([]string, error) {
 
 // failing runs go test and returns the names of the tests that failed.
 func failing(tree, pkg string, args ...string) ([]string, error) {
-	cmd := exec.Command("go", append([]string{"test", "-tags", "failpoints", "-timeout", "10m", pkg}, args...)...) //nolint:gosec // our own table
+	cmd := exec.Command("go", append([]string{"test", "-tags", "failpoints", "-timeout", "10m", pkg}, args...)...)
 	cmd.Dir = tree
 	out, err := cmd.CombinedOutput()
 	var failed *exec.ExitError
@@ -116,7 +116,7 @@ func copyTree(root, tree string) error {
 		return err
 	}
 	for name := range strings.SplitSeq(strings.TrimSpace(string(list)), "\n") {
-		text, err := os.ReadFile(filepath.Join(root, name)) //nolint:gosec // a file of this tree
+		text, err := os.ReadFile(filepath.Join(root, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}

@@ -58,20 +58,27 @@ func (a *adopter) renew(ctx context.Context, p store.Place) error {
 
 // suspect renews an allotment that something is wrong with, some time later if that was tried lately.
 func (a *adopter) suspect(p store.Place) {
+	if a.mayRenew(p.Allotment) {
+		a.start(p, true)
+	}
+}
+
+// mayRenew says whether an adopt on suspicion is due, and notes it.
+func (a *adopter) mayRenew(allotment string) bool {
 	a.mu.Lock()
-	b := a.backoff[p.Allotment]
-	if b == nil || time.Since(b.last) > backoffCalm {
+	defer a.mu.Unlock()
+	b := a.backoff[allotment]
+	switch {
+	case b == nil || time.Since(b.last) > backoffCalm:
 		b = &backoff{delay: backoffFirst}
-		a.backoff[p.Allotment] = b
-	} else if time.Since(b.last) < b.delay {
-		a.mu.Unlock()
-		return
-	} else {
+		a.backoff[allotment] = b
+	case time.Since(b.last) < b.delay:
+		return false
+	default:
 		b.delay = min(2*b.delay, backoffMost)
 	}
 	b.last = time.Now()
-	a.mu.Unlock()
-	a.start(p, true)
+	return true
 }
 
 // wait returns when no adopt is running.

@@ -90,7 +90,7 @@ func (v *Inventory) memberOf(ctx context.Context, placed store.PlacedHold) (stor
 	}
 	h, err := v.redis.Get(ctx, placed)
 	if store.Refused(err, store.HoldNotFound) != nil {
-		return counters[0], store.Hold{ID: placed.ID, State: store.Lapsed}, nil
+		h, err = store.Hold{ID: placed.ID, State: store.Lapsed}, nil
 	}
 	return counters[0], h, err
 }

@@ -14,10 +14,10 @@ func shortHolds(d time.Duration) func(*store.Allotment) {
 	return func(a *store.Allotment) { a.HoldDuration = d }
 }
 
-// rawCounter reads a counter past the product, which would release what is due.
-func (w *world) rawCounter(id, field string) int64 {
+// rawAvailable reads the counter past the product, which would release what is due.
+func (w *world) rawAvailable(id string) int64 {
 	w.t.Helper()
-	n, err := w.raw.HGet(w.ctx(), "hf:{"+id+"}:c", field).Int64()
+	n, err := w.raw.HGet(w.ctx(), "hf:{"+id+"}:c", "available").Int64()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestLapseByEventAlone(t *testing.T) {
 		w.hold(a, fmt.Sprintf("buyer-%d", i), "r", 1)
 	}
 	storetest.Eventually(t, patience, func() error {
-		if n := w.rawCounter(a, "available"); n != 5 {
+		if n := w.rawAvailable(a); n != 5 {
 			return fmt.Errorf("available is %d", n)
 		}
 		return nil
@@ -47,7 +47,7 @@ func TestLapseBySweepAlone(t *testing.T) {
 		w.hold(a, fmt.Sprintf("buyer-%d", i), "r", 1)
 	}
 	storetest.Eventually(t, patience, func() error {
-		if n := w.rawCounter(a, "available"); n != 5 {
+		if n := w.rawAvailable(a); n != 5 {
 			return fmt.Errorf("available is %d", n)
 		}
 		return nil
@@ -65,7 +65,7 @@ func TestLapseByNeedAlone(t *testing.T) {
 	w.advance(2 * time.Millisecond)
 	w.hold(a, "bob", "r", 1)
 	w.wantStock(b, 1, 0, 0)
-	if n := w.rawCounter(a, "available"); n != 0 {
+	if n := w.rawAvailable(a); n != 0 {
 		t.Errorf("available is %d", n)
 	}
 }
@@ -83,7 +83,7 @@ func TestLapseOfThousands(t *testing.T) {
 		}
 	})
 	storetest.Eventually(t, patience, func() error {
-		if n := w.rawCounter(a, "available"); n != units {
+		if n := w.rawAvailable(a); n != units {
 			return fmt.Errorf("available is %d", n)
 		}
 		return nil

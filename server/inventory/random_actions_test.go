@@ -275,17 +275,13 @@ func (s *story) adoptAnew(allotment string) action {
 func (s *story) supervise() action {
 	return func(ctx context.Context, r *life) (string, error) {
 		for _, id := range s.allotments {
-			row, err := r.o.Background.Allotment(ctx, id)
-			if err != nil {
-				return "supervise", nil // as the loop: next time
+			// Errors are as in the loop: next time.
+			if row, err := r.o.Background.Allotment(ctx, id); err == nil {
+				r.supervisor.turn(map[string]*store.Allotment{id: &row})
+				r.supervisor.look(ctx, row.Place, &row)
+				r.sweeper.sweep(ctx, id)
+				_ = r.applyFeed(ctx, row.Place, row.Feed)
 			}
-			r.supervisor.turn(map[string]*store.Allotment{id: &row})
-			r.supervisor.look(ctx, row.Place, &row)
-			r.sweeper.sweep(ctx, id)
-			if r.fate.isDead() {
-				return "supervise", nil
-			}
-			_ = r.applyFeed(ctx, row.Place, row.Feed)
 		}
 		r.detached.Wait()
 		r.adopter.wait()

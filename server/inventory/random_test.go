@@ -158,7 +158,6 @@ type story struct {
 	replicas   []*life
 	frozen     []*life
 	allotments []string
-	begin      time.Time
 
 	granted map[store.HoldID]*grant
 	order   []store.HoldID          // of granted, oldest first

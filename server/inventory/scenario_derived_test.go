@@ -68,7 +68,7 @@ func TestD5ReadOnlyReplicaAnswers(t *testing.T) {
 		if master != nil {
 			host, port = "127.0.0.1", master.Addr()[len("127.0.0.1:"):]
 		}
-		if err := client.SlaveOf(w.ctx(), host, port).Err(); err != nil {
+		if err := client.Do(w.ctx(), "replicaof", host, port).Err(); err != nil {
 			t.Fatal(err)
 		}
 		w.until(func() error {

@@ -80,8 +80,8 @@ func TestS47KeyStuckInProgress(t *testing.T) {
 				f.kill()
 				broken.stop()
 				var first store.Hold
-				for i, wait := range []time.Duration{1, 2, 3} { // +1 s, +3 s, +6 s
-					w.advance(wait * time.Second)
+				for i, wait := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} { // +1 s, +3 s, +6 s
+					w.advance(wait)
 					h := w.hold(a, "ann", "r1", 1)
 					if i == 0 {
 						first = h

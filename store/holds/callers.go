@@ -89,23 +89,20 @@ func (s *Store) Counters(ctx context.Context, places []store.Place) ([]store.Cou
 			return nil, err
 		}
 		due := false
-		for i, result := range o.reply {
-			if result.status() != statusAgain {
+		counters := make([]store.Counters, 0, len(places))
+		for i, p := range places {
+			counters = append(counters, o.facts[i].counters(p, o.now))
+			if o.reply[i].status() != statusAgain {
 				continue
 			}
 			due = true
-			if err := s.releaseTags(ctx, places[i], result[2:]); err != nil {
+			if err := s.releaseTags(ctx, p, o.reply[i][2:]); err != nil {
 				return nil, err
 			}
 		}
-		if due {
-			continue
+		if !due {
+			return counters, nil
 		}
-		counters := make([]store.Counters, len(places))
-		for i, f := range o.facts {
-			counters[i] = f.counters(places[i], o.now)
-		}
-		return counters, nil
 	}
 }
 

@@ -328,7 +328,7 @@ func (w *world) until(cond func() error) {
 // wantAvailableCounter checks the counter itself, which answers clamp at 0.
 func (w *world) wantAvailableCounter(allotment string, want int64) {
 	w.t.Helper()
-	if got := w.rawCounter(allotment, "available"); got != want {
+	if got := w.rawAvailable(allotment); got != want {
 		w.t.Errorf("counter available of %s is %d, want %d", allotment, got, want)
 	}
 }

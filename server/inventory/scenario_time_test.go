@@ -52,7 +52,7 @@ func TestS28EverythingLapsesTogether(t *testing.T) {
 		a := wave(w, 2000)
 		w.hold(a, "bob", "r1", 1)
 		w.hold(a, "bob", "r2", 100)
-		if free := w.rawCounter(a, "available"); free > 200 {
+		if free := w.rawAvailable(a); free > 200 {
 			t.Errorf("two requests for 101 units have freed %d more, want some 100 at most", free)
 		}
 	})
@@ -63,7 +63,7 @@ func TestS28EverythingLapsesTogether(t *testing.T) {
 func (w *world) sweptTo(allotment string, want int64) {
 	w.t.Helper()
 	for last, since := int64(0), time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		free := w.rawCounter(allotment, "available")
+		free := w.rawAvailable(allotment)
 		switch {
 		case time.Since(since) > patience:
 			w.t.Fatalf("%d units are back, want %d", free, want)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	goredis "github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -113,20 +115,30 @@ func TestCrashPoints(t *testing.T) {
 		{point: "adopt-before-end", call: open, want: opened},
 	} {
 		t.Run(c.point, func(t *testing.T) {
-			database := fmt.Sprintf("crash%d", i)
-			if err := postgres.CreateDatabase(t.Context(), database); err != nil {
-				t.Fatal(err)
-			}
-			servers := &cluster{redisURL: fmt.Sprintf("redis://%s/%d", redis.Addr(), i), postgresURL: postgres.URL(database)}
-			if err := ledger.Migrate(t.Context(), servers.postgresURL); err != nil {
-				t.Fatal(err)
-			}
-			c.play(t, servers)
+			s := c.kill(t, isolated(t, redis, postgres, i))
+			repeat(t.Context(), t, s, c.call)
+			c.check(t.Context(), t, s)
 		})
 	}
 }
 
-func (c crash) play(t *testing.T, servers *cluster) {
+// isolated is a cluster without servers yet, on a database of its own in both stores.
+func isolated(t *testing.T, redis *local.Redis, postgres *local.Postgres, i int) *cluster {
+	t.Helper()
+	database := fmt.Sprintf("crash%d", i)
+	if err := postgres.CreateDatabase(t.Context(), database); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{redisURL: fmt.Sprintf("redis://%s/%d", redis.Addr(), i), postgresURL: postgres.URL(database)}
+	if err := ledger.Migrate(t.Context(), c.postgresURL); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// kill makes the call at a server that dies on the way, and returns the services at a healthy one.
+func (c crash) kill(t *testing.T, servers *cluster) *shop {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	s := &shop{}
@@ -150,13 +162,14 @@ func (c crash) play(t *testing.T, servers *cluster) {
 		servers.add(t)
 		s = shopAt(servers.conns[len(servers.conns)-1])
 	}
-	repeat(ctx, t, s, c.call)
-	c.check(ctx, t, s)
+	return s
 }
 
 // repeat makes a call until it is answered.
 func repeat(ctx context.Context, t *testing.T, s *shop, c call) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
 	var err error
 	for ctx.Err() == nil {
 		if err = c(ctx, s); err == nil {
@@ -183,4 +196,78 @@ func (c crash) check(ctx context.Context, t *testing.T, s *shop) {
 		r, err := s.admin.ReconcileAllotment(ctx, &pb.ReconcileAllotmentRequest{AllotmentId: "show"})
 		return err == nil && len(r.GetFindings()) == 0
 	})
+}
+
+// TestCrashesOfSupervisors: a confirm whose server was killed is claimed by a second server, which is killed
+// on the way, and ended by a third, without anybody asking again.
+func TestCrashesOfSupervisors(t *testing.T) {
+	forget(t)
+	redis := storetest.NewRedis(t, local.RedisOptions{})
+	postgres := storetest.NewPostgres(t, local.PostgresOptions{})
+	for i, point := range []string{"claim-after-lease", "claim-after-ledger"} {
+		t.Run(point, func(t *testing.T) {
+			servers := isolated(t, redis, postgres, i)
+			c := crash{point: "confirm-after-begin", prepare: []call{open, holdTwo}, call: buy, want: stock{10, 8, 0, 2}}
+			c.kill(t, servers)
+			_ = servers.servers[0].Process.Kill() // the healthy one: nobody is left who knows of the confirm
+			doomed := servers.add(t, "HOLDFAST_FAILPOINT="+point)
+			if code := doomed.exit(t, time.Minute); code != 137 {
+				t.Fatalf("the second server ended with %d", code)
+			}
+			servers.add(t)
+			c.check(t.Context(), t, shopAt(servers.conns[len(servers.conns)-1]))
+		})
+	}
+}
+
+// TestCrashWhileRetiring: an allotment that is noted as retired leaves Redis although the server that retired it died.
+func TestCrashWhileRetiring(t *testing.T) {
+	forget(t)
+	redis := storetest.NewRedis(t, local.RedisOptions{})
+	servers := isolated(t, redis, storetest.NewPostgres(t, local.PostgresOptions{}), 0)
+	doomed := servers.add(t, "HOLDFAST_FAILPOINT=retire-after-ledger")
+	s := shopAt(servers.conns[0])
+	repeat(t.Context(), t, s, open)
+	repeat(t.Context(), t, s, closeShow)
+	closedLongAgo(t, servers.postgresURL)
+	if code := doomed.exit(t, time.Minute); code != 137 {
+		t.Fatalf("the server ended with %d", code)
+	}
+	servers.add(t)
+	client := goredis.NewClient(&goredis.Options{Addr: redis.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	until(t, time.Minute, "departure from Redis", func() bool {
+		keys, err := client.Keys(t.Context(), "hf:{show}:*").Result()
+		return err == nil && len(keys) == 0
+	})
+	s = shopAt(servers.conns[1])
+	if reason, _ := reasonOf(holdTwo(t.Context(), s)); reason != "CLOSED" {
+		t.Errorf("a hold of a retired allotment: %q", reason)
+	}
+}
+
+// closedLongAgo makes it look as if the retention had passed since the allotment was closed.
+func closedLongAgo(t *testing.T, url string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), "update allotments set update_time = update_time - interval '25 hours'"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func closeShow(ctx context.Context, s *shop) error {
+	r, err := s.admin.GetAllotment(ctx, &pb.GetAllotmentRequest{AllotmentId: "show"})
+	if err != nil {
+		return err
+	}
+	a := r.GetAllotment()
+	a.State = pb.AllotmentState_ALLOTMENT_STATE_CLOSED
+	_, err = s.admin.UpdateAllotment(ctx, &pb.UpdateAllotmentRequest{
+		Allotment: a, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"state"}},
+	})
+	return err
 }

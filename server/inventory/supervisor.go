@@ -28,6 +28,7 @@ type supervisor struct {
 
 	mu       sync.Mutex
 	watched  map[string]*watch
+	left     map[string]bool // retired allotments that are known to have left Redis
 	ledgerUp bool
 }
 
@@ -42,7 +43,7 @@ type watch struct {
 }
 
 func newSupervisor(v *Inventory) *supervisor {
-	return &supervisor{v: v, watched: map[string]*watch{}, ledgerUp: true}
+	return &supervisor{v: v, watched: map[string]*watch{}, left: map[string]bool{}, ledgerUp: true}
 }
 
 // run makes a pass at once and then every second.
@@ -74,6 +75,7 @@ func (s *supervisor) pass(ctx context.Context) {
 		})
 	}
 	s.feeds(ctx)
+	s.leave(ctx, rows)
 }
 
 // rows reads the allotments from the ledger; nil while it is away, when the places that are known must do.
@@ -216,6 +218,25 @@ func (s *supervisor) feeds(ctx context.Context) {
 			if err != nil && ctx.Err() == nil {
 				s.v.log.Warn("the feed of an allotment is not applied yet", slog.String("allotment", id), slog.Any("error", err))
 			}
+		}
+	}
+}
+
+// leave removes from Redis what is retired, where whoever retired it died before that. A replica
+// looks at each such allotment once.
+func (s *supervisor) leave(ctx context.Context, rows map[string]*store.Allotment) {
+	for id, row := range rows {
+		if !row.Retired {
+			delete(s.left, id)
+			continue
+		}
+		if s.left[id] || ctx.Err() != nil {
+			continue
+		}
+		err := s.v.redis.Leave(ctx, row.Place, row.Feed)
+		var needed *store.AdoptNeeded
+		if err == nil || errors.As(err, &needed) {
+			s.left[id] = true
 		}
 	}
 }

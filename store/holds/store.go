@@ -4,8 +4,10 @@ package holds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"github.com/redis/go-redis/extra/redisotel/v9"
@@ -123,6 +125,10 @@ func (l clientLog) Printf(ctx context.Context, format string, args ...any) {
 func clientOptions(o Options) (*redis.Options, error) {
 	options, err := redis.ParseURL(o.URL)
 	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err // without the URL, and so without its password
+		}
 		return nil, fmt.Errorf("redis url: %w", err)
 	}
 	options.Protocol = 2

@@ -110,6 +110,11 @@ var stepTable = []struct {
 		expect(2, 2, order("o2", sameBuyerAgain), yes("o2")),
 	}},
 	{"no room", []step{expect(0, 1, order("o1", big), no(refusedRoom))}},
+	{"the last units go once", []step{
+		expect(6, 1, order("o1", line(show, 7, 6)), yes("o1")),
+		expect(6, 2, order("o2", line(show, 8, 6)), no(refusedRoom)),
+		expect(10, 3, order("o3", line(show, 9, 4)), yes("o3")),
+	}},
 	{"refusal stands for its token", []step{
 		expect(0, 1, order("o1", big), no(refusedRoom)),
 		expect(0, 1, order("o2", with(big, func(l *store.ConfirmLine) { l.Quantity = 1 })), no(refusedRoom)),

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/holdfast-inventory/holdfast/store"
@@ -23,30 +24,41 @@ func (v *Inventory) Availability(ctx context.Context, id string) (store.Availabi
 
 // Availabilities says it of several, in their order; those of one group at the same moment.
 func (v *Inventory) Availabilities(ctx context.Context, ids []string) ([]store.Availability, error) {
-	found := make(map[string]store.Availability, len(ids))
+	found := &readings{all: make(map[string]store.Availability, len(ids))}
 	err := v.decision(ctx, func(ctx context.Context) error {
 		places, err := v.places.places(ctx, ids)
 		if err != nil {
 			return err
 		}
+		groups, ctx := errgroup.WithContext(ctx) // at once: the queue makes one round trip of them
 		for _, group := range byGroup(places) {
-			if err := v.readGroup(ctx, group, found); err != nil {
-				return err
-			}
+			groups.Go(func() error { return v.readGroup(ctx, group, found) })
 		}
-		return nil
+		return groups.Wait()
 	})
 	if err != nil {
 		return nil, err
 	}
 	all := make([]store.Availability, len(ids))
 	for i, id := range ids {
-		all[i] = found[id]
+		all[i] = found.all[id]
 	}
 	return all, nil
 }
 
-func (v *Inventory) readGroup(ctx context.Context, places []store.Place, found map[string]store.Availability) error {
+// readings gathers what is read of several groups at once.
+type readings struct {
+	mu  sync.Mutex
+	all map[string]store.Availability
+}
+
+func (r *readings) add(a store.Availability) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all[a.Allotment] = a
+}
+
+func (v *Inventory) readGroup(ctx context.Context, places []store.Place, found *readings) error {
 	var counters []store.Counters
 	err := v.adopted(ctx, func(ctx context.Context) error {
 		var err error
@@ -55,7 +67,7 @@ func (v *Inventory) readGroup(ctx context.Context, places []store.Place, found m
 	})
 	var gone *retiredError
 	if errors.As(err, &gone) {
-		found[gone.row.Place.Allotment] = retiredAvailability(gone.row)
+		found.add(retiredAvailability(gone.row))
 		rest := slices.DeleteFunc(slices.Clone(places), func(p store.Place) bool { return p == gone.row.Place })
 		if len(rest) == 0 {
 			return nil
@@ -66,7 +78,7 @@ func (v *Inventory) readGroup(ctx context.Context, places []store.Place, found m
 		return err
 	}
 	for _, c := range counters {
-		found[c.Allotment] = availability(c)
+		found.add(availability(c))
 		if !c.NextLapse.IsZero() {
 			v.sweeper.note(c.Allotment, c.NextLapse.Sub(c.Now))
 		}

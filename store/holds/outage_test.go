@@ -177,8 +177,6 @@ func TestOutOfMemory(t *testing.T) {
 		}
 	}
 	f.unchanged(before, f.place.Group, "a call without memory")
-	refusal(t, errOf(f.Create(f.ctx(), f.request("x", "request", 99))), store.AllHeld) // true, and needs none
-
 	w := f.work()
 	if diff := cmp.Diff([]int{1, 1, 1}, []int{len(w.Lapsed), len(w.Confirms), len(w.Ended)}); diff != "" {
 		t.Errorf("due (-want +got):\n%s", diff)
@@ -186,6 +184,7 @@ func TestOutOfMemory(t *testing.T) {
 	if n := f.release(lapsing); n != 1 {
 		t.Errorf("released %d", n)
 	}
+	refusal(t, errOf(f.Create(f.ctx(), f.request("x", "request", 99))), store.AllHeld) // true, and needs none
 	must(t, f.Purge(f.ctx(), f.place, ids([]store.Hold{ended})))
 	claimed := f.claim(confirming)
 	f.finish(confirming, soldVerdict(claimed[0].Hold))

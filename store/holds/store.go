@@ -100,6 +100,9 @@ func Open(o Options) (*Store, error) {
 		redisotel.WithDBStatement(false)); err != nil {
 		return nil, fmt.Errorf("trace redis: %w", err)
 	}
+	if err := redisotel.InstrumentMetrics(s.client, redisotel.WithMeterProvider(o.Meters)); err != nil {
+		return nil, fmt.Errorf("measure redis: %w", err)
+	}
 	return s, nil
 }
 

@@ -1,0 +1,150 @@
+package holds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/local"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+func TestCheckSettings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		args      []string
+		bad, weak string
+	}{
+		{"as it should be", []string{"--appendonly", "yes"}, "", ""},
+		{"no append-only file", nil, "", "appendonly"},
+		{"all keys may go (F22)", []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "maxmemory-policy is allkeys-lru", "appendonly"},
+		{"keys with a TTL may go (P12)", []string{"--maxmemory-policy", "volatile-ttl", "--appendonly", "yes"}, "maxmemory-policy is volatile-ttl", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := &fixture{t: t, clock: new(atomic.Int64)}
+			f.open(onRedis(storetest.NewRedis(t, local.RedisOptions{ExtraArgs: c.args}).URL()))
+			bad, weak, err := f.CheckSettings(t.Context())
+			must(t, err)
+			for kind, pair := range map[string][2]string{"bad": {c.bad, strings.Join(bad, "\n")}, "weak": {c.weak, strings.Join(weak, "\n")}} {
+				if want, got := pair[0], pair[1]; !strings.Contains(got, want) || want == "" && got != "" {
+					t.Errorf("%s: %q, want %q", kind, got, want)
+				}
+			}
+		})
+	}
+}
+
+// asUser makes a user on a server and returns the URL with it.
+func asUser(t *testing.T, server *local.Redis, rules string) string {
+	t.Helper()
+	admin := rawClient(t, server.URL())
+	args := []any{"ACL", "SETUSER", "holdfast", "reset", "on", ">secret"}
+	for rule := range strings.FieldsSeq(rules) {
+		args = append(args, rule)
+	}
+	must(t, admin.Do(t.Context(), args...).Err())
+	u, err := url.Parse(server.URL())
+	must(t, err)
+	u.User = url.UserPassword("holdfast", "secret")
+	return u.String()
+}
+
+// asUserFixture is a Store as that user, whose test looks at Redis as the default one.
+func asUserFixture(t *testing.T, server *local.Redis, rules string) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: new(atomic.Int64)}
+	f.open(onRedis(asUser(t, server, rules)))
+	f.url, f.raw = server.URL(), rawClient(t, server.URL())
+	return f
+}
+
+// P36: the user that the documentation tells to make can do all that is needed, and nothing that it must not.
+func TestDocumentedUser(t *testing.T) {
+	t.Parallel()
+	server := storetest.NewRedis(t, local.RedisOptions{ExtraArgs: []string{"--appendonly", "yes"}})
+	f := asUserFixture(t, server, "~hf:* &__keyevent@*__:expired +@read +@write +@scripting +@connection +@pubsub -@dangerous -@admin +info +wait +time")
+	f.place = f.allot(storetest.UniqueID(t), "", 100)
+	f.allEverything()
+	if bad, weak, err := f.CheckSettings(t.Context()); len(bad)+len(weak) > 0 || err != nil {
+		t.Errorf("settings: bad %q, weak %q, %v", bad, weak, err)
+	}
+	l := f.listen1()
+	short := f.shortHold("short")
+	l.hears(short.ID)
+	if n := f.logs.count("level=WARN"); n != 1 || f.logs.count("cannot set notify-keyspace-events") != 1 {
+		t.Errorf("want one warning, that CONFIG is not allowed:\n%s", f.logs)
+	}
+	for _, command := range []string{"FLUSHALL", "KEYS *", "SHUTDOWN", "CONFIG GET *"} {
+		args := []any{}
+		for word := range strings.FieldsSeq(command) {
+			args = append(args, word)
+		}
+		if err := f.client.Do(t.Context(), args...).Err(); !refused(err, "NOPERM") {
+			t.Errorf("%s: %v, want NOPERM", command, err)
+		}
+	}
+}
+
+// Without INFO no script can tell its server: said plainly, and nothing is granted or refused.
+func TestUserWithoutInfo(t *testing.T) {
+	t.Parallel()
+	server := storetest.NewRedis(t, local.RedisOptions{})
+	f := asUserFixture(t, server, "~hf:* &* +@all -info")
+	bad, _, err := f.CheckSettings(t.Context())
+	if err != nil || len(bad) != 1 || !strings.Contains(bad[0], "+info") {
+		t.Errorf("CheckSettings: %q, %v, want to be told of +info", bad, err)
+	}
+	f.place = store.Place{Allotment: "show", Group: "show", Buckets: 16}
+	if err := errOf(f.Create(t.Context(), f.request("a", "request", 1))); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Create: %v, want ErrUnavailable", err)
+	}
+}
+
+// F25: without CONFIG and without the channel, Listen warns once of each and everything else works; also where
+// notifications are off (P07).
+func TestUserWithoutEvents(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ args, rules string }{
+		"no channel": {"Ex", "~hf:* resetchannels +@all -config"},
+		"off":        {"", "~hf:* &* +@all -config"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := storetest.NewRedis(t, local.RedisOptions{ExtraArgs: []string{"--notify-keyspace-events", c.args}})
+			f := asUserFixture(t, server, c.rules)
+			l := f.listen1()
+			f.place = f.allot(storetest.UniqueID(t), "", 100)
+			f.allEverything()
+			storetest.Eventually(t, patience, func() error {
+				if n := f.logs.count("no expiry notifications"); n != 1 {
+					return fmt.Errorf("%d warnings", n)
+				}
+				return nil
+			})
+			if name == "off" { // subscribed anew time and again, each time with a sweep, and no more words
+				l.gaps(3)
+			}
+			if n := f.logs.count("level=WARN"); n != 2 || f.logs.count("cannot set notify-keyspace-events") != 1 {
+				t.Errorf("want one warning of CONFIG and one of silence:\n%s", f.logs)
+			}
+			must(t, errOf(f.Create(context.Background(), f.request("still", "works", 1))))
+		})
+	}
+}
+
+// shortHold takes a hold that lapses by the server's own clock, at once.
+func (f *fixture) shortHold(buyer string) store.Hold {
+	f.t.Helper()
+	rules := defaultRules()
+	rules.HoldDuration = 50 * time.Millisecond
+	must(f.t, f.apply(store.Change{Number: f.mustState().counters["feed"] + 1, Kind: store.ChangeRules, Rules: rules}))
+	return f.hold(buyer, "short", 1)
+}

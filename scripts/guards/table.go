@@ -53,7 +53,7 @@ var guards = []guard{
 	},
 	{
 		name: "epoch", why: "the ledger step compares the epoch", file: "store/ledger/decide.go",
-		with: "return !exists || allotment.epoch != line.Epoch", without: "return !exists",
+		with: "return !exists || allotment.epoch != line.Epoch", without: "return !exists || allotment.epoch < 0",
 	},
 	{
 		name: "row-lock", why: "the ledger step locks the allotment's row", file: "store/ledger/settlement.go",

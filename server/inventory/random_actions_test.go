@@ -170,11 +170,20 @@ func (s *story) confirmed(id store.HoldID, order string, before time.Time, g *gr
 			if sale.OrderID != order {
 				return &brokenPromise{fmt.Sprintf("R4: confirm under %s answered with a sale under %s", order, sale.OrderID)}
 			}
+			if s.refused[sale.ID] == order {
+				return &brokenPromise{fmt.Sprintf("R4: %s was refused under %s as ORDER_EXISTS and is sold now", sale.ID, order)}
+			}
 			s.sales[sale.ID] = order
 		}
 		return nil
 	}
 	lost := store.Refused(err, store.HoldLapsed) != nil || store.Refused(err, store.HoldNotFound) != nil
+	if s.refused[id] == order && len(sales) == 1 && (lost || store.Refused(err, store.HoldCancelled) != nil) {
+		return &brokenPromise{fmt.Sprintf("R4: %s was refused under %s as ORDER_EXISTS, a repeat says %v", id, order, err)}
+	}
+	if store.Refused(err, store.OrderExists) != nil && len(sales) == 1 {
+		s.refused[id] = order
+	}
 	if lost && s.sales[id] == order {
 		return &brokenPromise{fmt.Sprintf("R4: %s was sold under %s, a repeat says %v", id, order, err)}
 	}

@@ -163,6 +163,7 @@ type story struct {
 	order   []store.HoldID          // of granted, oldest first
 	touched map[store.HoldID]bool   // somebody may have ended it on purpose
 	sales   map[store.HoldID]string // acknowledged: order
+	refused map[store.HoldID]string // ORDER_EXISTS was acknowledged: order
 	orders  int
 
 	kept                     map[string]string // an older Redis state
@@ -182,7 +183,7 @@ type grant struct {
 func newStory(l *lab, h *holds.Store, offset *atomic.Int64, seed uint64) *story {
 	s := &story{
 		lab: l, rng: rand.New(rand.NewPCG(seed, 20260730)), holds: h, offset: offset,
-		granted: map[store.HoldID]*grant{}, touched: map[store.HoldID]bool{}, sales: map[store.HoldID]string{},
+		granted: map[store.HoldID]*grant{}, touched: map[store.HoldID]bool{}, sales: map[store.HoldID]string{}, refused: map[store.HoldID]string{},
 	}
 	prefix := fmt.Sprintf("s%d-%d", seed, time.Now().UnixNano()%1_000_000_000)
 	s.allotments = []string{prefix + "-a", prefix + "-b"}

@@ -12,10 +12,9 @@ local function record(p)
     local value = ARGV[p + 1 + j]
     r[j] = TEXT[j] and value or tonumber(value)
   end
-  if r[STATE] == HELD or r[STATE] == LAPSED then
-    for j = PIN, CART, -1 do
-      if j > CART or r[CART] == '' then r[j] = nil end
-    end
+  if r[STATE] == HELD then
+    r[ORDER] = tonumber(r[ORDER])
+    for j = PIN, WANT, -1 do r[j] = nil end
   end
   return r
 end

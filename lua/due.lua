@@ -3,7 +3,7 @@
 -- KEYS  none of its own
 -- ARGV  most tags of each kind
 -- Reply for each allotment: {OK, {lapsed tag ...}, {tag of a confirm out of lease ...},
---       {tag to purge ...}} or {status}
+--       {tag to purge ...}, number of ended holds} or {status}
 -- O(log n + tags) for each, n being the holds.
 
 local function first(key)
@@ -15,7 +15,8 @@ for i, a in ipairs(allotments) do
   if a.gate == S.OK then
     pass(a)
     put('HSET', a.key, 'time', now)
-    results[i] = {S.OK, first(a.deadlines), first(a.leases), first(a.ended)}
+    results[i] = {S.OK, first(a.deadlines), first(a.leases), first(a.ended),
+      redis.call('ZCARD', a.ended)}
   else
     results[i] = {a.gate}
   end

@@ -1,17 +1,20 @@
--- leave: removes all keys of a closed allotment in which nothing lives, once the ledger has noted
--- that it is retired.
--- KEYS  every other key of the allotment
--- ARGV  feed number that the ledger has
--- Reply {OK} or {status}; {BUSY} if something lives or is not applied
+-- leave: removes keys of a closed allotment in which nothing lives, once the ledger has noted that it
+-- is retired. State of another server than this one is removed too: nobody adopts it.
+-- KEYS  other keys of the allotment
+-- ARGV  feed number that the ledger has, 1 to remove the counters and indexes too
+-- Reply {OK}, or {BUSY} if something lives, is remembered or is not applied, or an adopt is under way
 -- O(keys); the memory is freed in the background.
 
 local a = allotments[1]
-local status = a.gate
-if status == S.OK and (a.state ~= CLOSED or a.held ~= 0 or a.confirming ~= 0 or a.shrinking ~= 0
-    or a.feed ~= tonumber(ARGV[firstArg])) then
-  status = S.BUSY
+
+local function busy()
+  if a.gate == S.OK then
+    return a.state ~= CLOSED or a.held ~= 0 or a.confirming ~= 0 or a.shrinking ~= 0
+      or a.feed ~= tonumber(ARGV[firstArg]) or redis.call('ZCARD', a.ended) ~= 0
+  end
+  return a.gate ~= S.ADOPT or not master or redis.pcall('HGET', a.key, 'adopting') ~= false
 end
-if status == S.OK then
-  for j = 1, #KEYS do put('UNLINK', KEYS[j]) end
-end
-return reply({{status}})
+
+if busy() then return reply({{S.BUSY}}) end
+for j = ARGV[firstArg + 1] == '1' and 1 or firstKey, #KEYS do put('UNLINK', KEYS[j]) end
+return reply({{S.OK}})

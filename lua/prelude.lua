@@ -25,7 +25,8 @@ local OPEN, PAUSED, CLOSED = 1, 2, 3
 local HELD, CONFIRMING, SOLD, CANCELLED, LAPSED = 1, 2, 3, 4, 5
 
 -- Places in a hold's record, a MessagePack array. SPAN is ms from CREATED to the deadline. From
--- CART on, a place may be missing. PIN is how many units are pinned, WANT how many of them are
+-- CART on, a place may be missing. ORDER of a HELD record that an adopt has set is ms from CREATED to
+-- that adopt, from which its deadline counts. PIN is how many units are pinned, WANT how many of them are
 -- (to be) sold, MEMBERS the ids of the cart's holds, REASON why a CANCELLED hold ended.
 local STATE, QTY, EPOCH, SEQ, CREATED, SPAN, BUYER, REQUEST = 1, 2, 3, 4, 5, 6, 7, 8
 local CART, ORDER, WANT, LEASE, MEMBERS, REASON, PIN = 9, 10, 11, 12, 13, 14, 15
@@ -129,14 +130,14 @@ local TEXT = {[BUYER] = true, [REQUEST] = true, [CART] = true, [ORDER] = true, [
 -- Whether a record has all that scripts work with: what is not sane must not fail them half-way.
 local function sane(r)
   if type(r) ~= 'table' then return false end
+  local pinned = r[STATE] == CONFIRMING or r[STATE] == SOLD
   for j = STATE, PIN do
-    local missing = r[j] == nil and j >= CART
-    if not missing and not (TEXT[j] and type(r[j]) == 'string' or not TEXT[j] and isWhole(r[j])) then
-      return false
-    end
+    local v = r[j]
+    local right = isWhole(v)
+    if TEXT[j] then right = type(v) == 'string' or (j == ORDER and right and not pinned) end
+    if not right and (v ~= nil or j < CART or pinned) then return false end
   end
-  if r[STATE] < HELD or r[STATE] > LAPSED or r[QTY] < 0 then return false end
-  return r[PIN] ~= nil or (r[STATE] ~= CONFIRMING and r[STATE] ~= SOLD)
+  return r[STATE] >= HELD and r[STATE] <= LAPSED and r[QTY] >= 0
 end
 
 local function decode(raw)

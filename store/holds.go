@@ -84,9 +84,10 @@ const (
 // Work is what is due at an allotment.
 type Work struct {
 	Counters
-	Lapsed   []HoldID // live holds whose deadline has passed
-	Confirms []HoldID // confirms and shrinks whose lease ran out
-	Ended    []HoldID // ended holds to be forgotten
+	Lapsed     []HoldID // live holds whose deadline has passed
+	Confirms   []HoldID // confirms and shrinks whose lease ran out
+	Ended      []HoldID // ended holds to be forgotten
+	Remembered int64    // ended holds in all
 }
 
 // Every method of Holds, Confirms and Upkeep returns *AdoptNeeded, having changed nothing, when an
@@ -134,8 +135,12 @@ type Upkeep interface {
 	// Apply applies changes in order, and returns the epoch it ran under and the last number applied, which is
 	// below that of the first change if one before it is missing.
 	Apply(ctx context.Context, p Place, changes []Change) (epoch, feed int64, err error)
-	// Leave removes a closed allotment in which nothing lives and feed is applied; ErrStale if that is not so.
+	// Leave removes a retired allotment in which nothing lives or is remembered and feed is applied, or whose
+	// state is of another server; ErrStale if that is not so. Nothing there: it does nothing.
 	Leave(ctx context.Context, p Place, feed int64) error
+	// OnDamage names who is told of an allotment with a record that is missing or cannot be read: its units stay
+	// taken until it is adopted. It must return at once.
+	OnDamage(f func(Place))
 }
 
 // Past is what an adopt finds of an allotment's earlier state in Redis; 0 is not known.
@@ -149,6 +154,7 @@ type Past struct {
 type Record struct {
 	Hold
 	Units int64     // pinned, while CONFIRMING
+	Base  time.Time // while HELD: the adopt from which ExpireTime counts; zero: none
 	Lease time.Time // while CONFIRMING
 	Index time.Time // when it is next due: deadline, lease, or to be purged; zero: remove the record
 }

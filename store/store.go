@@ -73,6 +73,11 @@ type Token struct {
 	Sequence int64
 }
 
+// After says that a hold with token t was made after one with token u.
+func (t Token) After(u Token) bool {
+	return t.Epoch > u.Epoch || t.Epoch == u.Epoch && t.Sequence > u.Sequence
+}
+
 // HoldState is the state of a hold. The numbers are stored.
 type HoldState int
 
@@ -90,7 +95,7 @@ type Hold struct {
 	ID         HoldID
 	BuyerID    string // empty: the pinned units of a shrink
 	RequestID  string
-	Quantity   int64 // units held; once SOLD, units sold
+	Quantity   int64 // units held when it was created; Pinned says how many of them were sold
 	State      HoldState
 	Token      Token
 	CreateTime time.Time

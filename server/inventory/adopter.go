@@ -15,6 +15,7 @@ import (
 const (
 	adoptTime    = 30 * time.Second
 	adoptPoll    = 10 * time.Millisecond // between looks at another replica's adopt
+	adoptMost    = 8                     // at a time on one replica
 	backoffFirst = time.Second
 	backoffMost  = time.Minute
 	backoffCalm  = 5 * time.Minute // without an adopt on suspicion, the next is not delayed
@@ -28,6 +29,7 @@ type adopter struct {
 	mu       sync.Mutex
 	running  map[string]*adoption
 	backoff  map[string]*backoff
+	slots    chan struct{}
 	finished sync.WaitGroup
 }
 
@@ -43,7 +45,9 @@ type backoff struct {
 }
 
 func newAdopter(v *Inventory) *adopter {
-	return &adopter{v: v, running: map[string]*adoption{}, backoff: map[string]*backoff{}}
+	return &adopter{
+		v: v, running: map[string]*adoption{}, backoff: map[string]*backoff{}, slots: make(chan struct{}, adoptMost),
+	}
 }
 
 // demand waits until the allotment has been adopted, by whomever.
@@ -105,7 +109,9 @@ func (a *adopter) start(p store.Place, renew bool) *adoption {
 	a.finished.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), adoptTime)
 		defer cancel()
+		a.slots <- struct{}{}
 		run.err = a.v.recovered("adopt", func() error { return a.adopt(ctx, p.Allotment, renew) })
+		<-a.slots
 		a.mu.Lock()
 		delete(a.running, p.Allotment)
 		a.mu.Unlock()
@@ -142,9 +148,9 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool) error {
 			}
 			continue
 		}
-		r := &rebuild{v: a.v, row: row, claim: claim, past: *past, renewed: time.Now()}
-		err = r.run(ctx)
-		if errors.Is(err, store.ErrStale) {
+		r := &rebuild{v: a.v, row: row, claim: claim, past: *past}
+		err = a.claimed(ctx, r)
+		if errors.Is(err, store.ErrStale) && ctx.Err() == nil {
 			continue
 		}
 		if err != nil {
@@ -152,8 +158,27 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool) error {
 		}
 		a.v.metrics.adopted(ctx)
 		r.report(a.v.log, time.Since(start))
+		a.v.sweeper.note(id, 0)
 		return nil
 	}
+}
+
+// claimed rebuilds under a claim that is renewed all the while, and gives up when it is lost.
+func (a *adopter) claimed(ctx context.Context, r *rebuild) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		for pause(ctx, a.v.o.AdoptLease/4) == nil {
+			if err := a.v.redis.AdoptRenew(ctx, r.row.Place, r.claim, a.v.o.AdoptLease); errors.Is(err, store.ErrStale) {
+				stop(err)
+			}
+		}
+	}()
+	err := r.run(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), store.ErrStale) {
+		return store.ErrStale
+	}
+	return err
 }
 
 // sound says whether Redis has the allotment's state after all.
@@ -189,8 +214,8 @@ func (r *rebuild) report(log *slog.Logger, took time.Duration) {
 		log.Error("holds were ended in a rebuild: they no longer fit into the capacity",
 			slog.String("allotment", r.row.Place.Allotment), slog.Int("holds", r.plan.dropped))
 	}
-	if r.plan.lostSales > 0 || r.pausedByLedger {
+	if len(r.plan.lostSales) > 0 || r.pausedByLedger {
 		log.Error("Postgres has gone back in time: sales or changes that Redis knows are missing; the allotment is PAUSED until an operator resumes it",
-			slog.String("allotment", r.row.Place.Allotment), slog.Int("sales_missing", r.plan.lostSales))
+			slog.String("allotment", r.row.Place.Allotment), slog.Any("sales_missing", r.plan.lostSales))
 	}
 }

@@ -90,7 +90,7 @@ func (v *Inventory) readGroup(ctx context.Context, places []store.Place, found *
 func retiredAvailability(a store.Allotment) store.Availability {
 	return store.Availability{
 		Allotment: a.Place.Allotment, Capacity: a.Capacity, Available: a.Capacity - a.Sold, Sold: a.Sold,
-		Version: a.Version, State: a.State, ReadTime: time.Now().UTC(),
+		Version: a.Epoch*epochVersions + a.Version, State: a.State, ReadTime: time.Now().UTC(),
 	}
 }
 

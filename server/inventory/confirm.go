@@ -34,6 +34,9 @@ func (v *Inventory) ConfirmHolds(ctx context.Context, ids []store.HoldID, order 
 	return v.confirm(ctx, confirmation{ids: ids, order: order})
 }
 
+// stalePause is between two tries of a confirm whose epoch the ledger does not know.
+const stalePause = 50 * time.Millisecond
+
 type confirmation struct {
 	ids      []store.HoldID
 	order    string
@@ -158,12 +161,25 @@ func (d *drive) keep(ctx context.Context, begun []store.Begun) error {
 			continue
 		}
 		sale, err := d.v.ledger.Sale(ctx, b.ID)
+		if store.Refused(err, store.SaleNotFound) != nil { // the ledger has gone back
+			d.suspect(b.ID)
+			err = fmt.Errorf("%w: Redis knows a sale that the ledger does not have", store.ErrUnavailable)
+		}
 		if err != nil {
 			return err
 		}
 		d.take(b.ID, sale)
 	}
 	return nil
+}
+
+// suspect has the allotment of one of the holds adopted.
+func (d *drive) suspect(id store.HoldID) {
+	for _, h := range d.holds {
+		if h.ID == id {
+			d.v.adopter.suspect(h.Place)
+		}
+	}
 }
 
 func (d *drive) take(id store.HoldID, sale store.Sale) {
@@ -191,6 +207,8 @@ func (d *drive) ask(ctx context.Context, refused error) error {
 	case found && !o.Shrink && o.Verdict.Kind == store.VerdictSold && o.Verdict.Sale.OrderID == d.order:
 		d.take(id, o.Verdict.Sale)
 		return nil
+	case found && o.Verdict.Kind == store.VerdictRefusedOrder && o.OrderID != d.order && !known:
+		return &store.Refusal{Reason: store.HoldCancelled, Allotment: id.Allotment, HoldID: id.String()}
 	case found && !o.Shrink && (!known || o.Verdict.Kind == store.VerdictSold || o.Verdict.Kind == store.VerdictRefusedOrder && o.OrderID == d.order):
 		return verdictRefusal(id, d.order, o.Verdict)
 	case known:
@@ -232,7 +250,7 @@ func (d *drive) end(ctx context.Context) error {
 		}
 		failpoint.Hit("confirm-after-ledger")
 		if stale(verdicts) {
-			if err := d.again(ctx); err != nil {
+			if err := d.again(ctx, d.begun); err != nil {
 				return err
 			}
 			if len(d.begun) == 0 {
@@ -245,13 +263,22 @@ func (d *drive) end(ctx context.Context) error {
 	}
 }
 
-// again claims the confirm under the new epoch, which begin does for the same content.
-func (d *drive) again(ctx context.Context) error {
+// again claims the confirm under the new epoch, which begin does for the same content. If Redis still
+// has the old one, the ledger has gone back or Redis is behind: the allotments are adopted.
+func (d *drive) again(ctx context.Context, before []store.Begun) error {
 	d.v.metrics.verdict(ctx, store.VerdictStale)
 	err := d.begin(ctx)
 	var no *store.Refusal
 	if err != nil && !errors.As(err, &no) {
 		return fmt.Errorf("%w: %w", store.ErrResultUnknown, err)
+	}
+	if err == nil && slices.EqualFunc(before, d.begun, func(a, b store.Begun) bool { return a.Epoch == b.Epoch }) {
+		for _, h := range d.placedBegun() {
+			d.v.adopter.suspect(h.Place)
+		}
+		if pause(ctx, stalePause) != nil {
+			return fmt.Errorf("%w: the ledger has another epoch than Redis", store.ErrResultUnknown)
+		}
 	}
 	return err
 }

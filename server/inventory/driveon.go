@@ -74,8 +74,9 @@ func (v *Inventory) cartOf(ctx context.Context, p store.Place, b store.Begun) ([
 			return nil, nil, err
 		}
 		line := store.Begun{Hold: h, Epoch: counters.Epoch}
-		if h.State == store.Confirming && h.OrderID != b.OrderID {
-			line.State = store.Cancelled
+		if h.State != store.Confirming || h.OrderID != b.OrderID {
+			// Gone. The token of a hold that was made anew must not be refused for it.
+			line.State, line.Token = store.Cancelled, store.Token{}
 		}
 		cart, placed = append(cart, line), append(placed, other)
 	}
@@ -95,32 +96,41 @@ func (v *Inventory) memberOf(ctx context.Context, placed store.PlacedHold) (stor
 	return counters[0], h, err
 }
 
-// conservation returns by how many units an allotment's numbers are off, and whether Redis knows
-// more than Postgres: then that has gone back in time. The counters must add up at any moment; with
-// the ledger they are compared when nothing changes meanwhile.
-func (v *Inventory) conservation(ctx context.Context, c store.Counters, row *store.Allotment) (off int64, wentBack bool) {
-	if off = c.Off(); off != 0 || row == nil {
-		return off, false
+// conservation returns by how many units an allotment's numbers are off, whether that is known now,
+// and whether Redis knows more than Postgres: then that has gone back in time. The counters must add
+// up in themselves; the ledger is read between two readings of them, and what moved meanwhile is allowed for.
+func (v *Inventory) conservation(ctx context.Context, c store.Counters, row *store.Allotment) (off int64, known, wentBack bool) {
+	if off = c.Off(); off != 0 {
+		return off, true, false
+	}
+	if row == nil {
+		return 0, false, false
 	}
 	if agrees(c, *row) {
-		return 0, false
+		return 0, true, false
 	}
 	now, err := v.o.Background.Allotment(ctx, c.Allotment)
 	if err != nil {
-		return 0, false
+		return 0, false, false
 	}
 	again, err := v.redis.Counters(ctx, []store.Place{c.Place})
-	if err != nil || again[0].Version != c.Version || agrees(again[0], now) {
-		return 0, false
+	switch {
+	case err != nil || again[0].Epoch != c.Epoch:
+		return 0, false, false
+	case c.Epoch > now.Epoch || c.Feed > now.Feed:
+		return 0, false, true
+	case c.Epoch < now.Epoch:
+		return 1, true, false
+	case again[0].Feed != now.Feed || c.Feed != now.Feed: // the feed is under way
+		return 0, false, false
 	}
-	if c.Epoch > now.Epoch || c.Feed > now.Feed {
-		return 0, true
-	}
-	if c.Feed < now.Feed { // the feed is under way
-		return 0, false
-	}
-	return max(1, abs(now.Sold-c.Sold)+abs(now.Capacity-c.Capacity)), false
+	sold := beyond(now.Sold, c.Sold, again[0].Sold+again[0].Confirming)
+	capacity := beyond(now.Capacity, again[0].Capacity-again[0].Shrinking, c.Capacity)
+	return sold + capacity, true, false
 }
+
+// beyond is by how much n is outside of low to high.
+func beyond(n, low, high int64) int64 { return max(0, low-n, n-high) }
 
 // agrees says whether counters and row tell the same, but for what is confirming or shrinking.
 func agrees(c store.Counters, row store.Allotment) bool {
@@ -128,14 +138,12 @@ func agrees(c store.Counters, row store.Allotment) bool {
 	return c.Epoch == row.Epoch && c.Feed == row.Feed && sold >= 0 && sold <= c.Confirming && shrunk >= 0 && shrunk <= c.Shrinking
 }
 
-func abs(n int64) int64 { return max(n, -n) }
-
 // retire lets an allotment leave Redis that has been CLOSED for the retention and in which nothing
-// is left: noted in the ledger first, so that nobody adopts it again unless it is reopened.
-func (v *Inventory) retire(ctx context.Context, row store.Allotment, w store.Work) {
-	if row.State != store.StateClosed || time.Since(row.UpdateTime) < v.o.Retention || row.Feed != w.Feed ||
-		w.Held != 0 || w.Confirming != 0 || w.Shrinking != 0 || len(w.Ended) != 0 {
-		return
+// lives or is remembered: noted in the ledger first, so that nobody adopts it again unless it is reopened.
+func (v *Inventory) retire(ctx context.Context, row store.Allotment, w store.Work) bool {
+	if row.Retired || row.State != store.StateClosed || time.Since(row.UpdateTime) < v.o.Retention || row.Feed != w.Feed ||
+		w.Held != 0 || w.Confirming != 0 || w.Shrinking != 0 || w.Remembered != 0 {
+		return false
 	}
 	err := v.o.Background.Retire(ctx, row.Place.Allotment, row.Epoch)
 	if err == nil {
@@ -144,9 +152,9 @@ func (v *Inventory) retire(ctx context.Context, row store.Allotment, w store.Wor
 	}
 	if err != nil && !errors.Is(err, store.ErrStale) {
 		v.log.Warn("a closed allotment has not left Redis yet", slog.String("allotment", row.Place.Allotment), slog.Any("error", err))
-		return
 	}
 	if err == nil {
 		v.log.Info("a closed allotment has left Redis", slog.String("allotment", row.Place.Allotment))
 	}
+	return err == nil
 }

@@ -40,7 +40,7 @@ type Ledger interface {
 const (
 	DefaultDecisionTime = 90 * time.Millisecond
 	DefaultConfirmTime  = 5 * time.Second
-	DefaultConfirmLease = 10 * time.Second
+	DefaultConfirmLease = time.Second
 	DefaultAdoptLease   = 1500 * time.Millisecond
 	DefaultRetention    = 24 * time.Hour
 )
@@ -97,6 +97,7 @@ func New(o Options) (*Inventory, error) {
 	v.sweeper = newSweeper(v)
 	v.supervisor = newSupervisor(v)
 	v.snapshots = newSnapshots(v)
+	v.redis.OnDamage(v.adopter.suspect)
 	var err error
 	if v.metrics, err = newMetrics(o.Meters, v.supervisor); err != nil {
 		return nil, fmt.Errorf("inventory metrics: %w", err)
@@ -114,6 +115,7 @@ func setDefault(d *time.Duration, value time.Duration) {
 func (v *Inventory) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { v.keepRunning(ctx, "supervisor", v.supervisor.run) })
+	loops.Go(func() { v.keepRunning(ctx, "feed", v.supervisor.feed) })
 	if !v.o.WithoutSweep {
 		loops.Go(func() { v.keepRunning(ctx, "sweeper", v.sweeper.run) })
 	}

@@ -137,8 +137,9 @@ func (s *sweeper) sweep(ctx context.Context, id string) {
 		return
 	}
 	var needed *store.AdoptNeeded
-	if errors.As(err, &needed) {
+	if errors.As(err, &needed) { // who adopts it notes it anew
 		s.v.adopter.start(p, false)
+		return
 	}
 	s.note(id, sweepRetry)
 }

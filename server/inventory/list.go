@@ -7,8 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
+)
+
+const (
+	listTime    = time.Second // after which a page is given that is not full, or even empty
+	listBuckets = 8           // hashes read in one call
 )
 
 // listPosition is where a walk over an allotment's holds goes on: the bucket, the cursor in it and
@@ -56,9 +62,9 @@ func (v *Inventory) ListHolds(ctx context.Context, f store.HoldFilter, page stri
 		return nil, "", err
 	}
 	var holds []store.Hold
-	for at.bucket < p.Buckets {
+	for until := time.Now().Add(listTime); at.bucket < p.Buckets; {
 		var found []store.Hold
-		found, at, err = v.listPart(ctx, p, f, at, limit-len(holds))
+		found, at, err = v.listParts(ctx, p, f, at, limit-len(holds))
 		var gone *retiredError
 		if errors.As(err, &gone) {
 			return holds, "", nil
@@ -67,26 +73,42 @@ func (v *Inventory) ListHolds(ctx context.Context, f store.HoldFilter, page stri
 			return nil, "", fmt.Errorf("list holds: %w", err)
 		}
 		holds = append(holds, found...)
-		if len(holds) >= limit && at.bucket < p.Buckets {
+		if at.bucket < p.Buckets && (len(holds) >= limit || time.Now().After(until)) {
 			return holds, at.String(), nil
 		}
 	}
 	return holds, "", nil
 }
 
-// listPart reads what one cursor leads to, and returns where to go on.
-func (v *Inventory) listPart(ctx context.Context, p store.Place, f store.HoldFilter, at listPosition, limit int) ([]store.Hold, listPosition, error) {
-	var part store.Part
-	err := v.adopted(ctx, func(ctx context.Context) error {
-		parts, err := v.redis.Scan(ctx, p, "", false, []int{at.bucket}, []string{at.cursor})
-		if err == nil {
-			part = parts[0]
-		}
+// listParts reads some buckets from a position on, and returns where to go on.
+func (v *Inventory) listParts(ctx context.Context, p store.Place, f store.HoldFilter, at listPosition, limit int) ([]store.Hold, listPosition, error) {
+	var buckets []int
+	var cursors []string
+	for i := at.bucket; i < min(at.bucket+listBuckets, p.Buckets); i++ {
+		buckets, cursors = append(buckets, i), append(cursors, "")
+	}
+	cursors[0] = at.cursor
+	var parts []store.Part
+	err := v.adopted(ctx, func(ctx context.Context) (err error) {
+		parts, err = v.redis.Scan(ctx, p, "", false, buckets, cursors)
 		return err
 	})
 	if err != nil {
 		return nil, at, err
 	}
+	var holds []store.Hold
+	for _, part := range parts {
+		found, full := listPart(part, f, &at, limit-len(holds))
+		holds = append(holds, found...)
+		if full || part.Next != "" {
+			break
+		}
+	}
+	return holds, at, nil
+}
+
+// listPart takes what matches from what one cursor led to, and moves the position on; true: the limit is reached.
+func listPart(part store.Part, f store.HoldFilter, at *listPosition, limit int) ([]store.Hold, bool) {
 	slices.SortFunc(part.Records, func(a, b store.Record) int { return strings.Compare(a.ID.Tag, b.ID.Tag) })
 	var holds []store.Hold
 	for _, r := range part.Records {
@@ -94,20 +116,18 @@ func (v *Inventory) listPart(ctx context.Context, p store.Place, f store.HoldFil
 		if h.ID.Tag <= at.after || h.BuyerID == "" || !matches(f, &h) {
 			continue
 		}
-		if len(holds) == limit {
-			return holds, at, nil
-		}
 		holds = append(holds, h)
 		if len(holds) == limit {
-			next := at
-			next.after = h.ID.Tag
-			return holds, next, nil
+			at.after = h.ID.Tag
+			return holds, true
 		}
 	}
 	if part.Next == "" {
-		return holds, listPosition{bucket: at.bucket + 1}, nil
+		*at = listPosition{bucket: at.bucket + 1}
+	} else {
+		*at = listPosition{bucket: at.bucket, cursor: part.Next}
 	}
-	return holds, listPosition{bucket: at.bucket, cursor: part.Next}, nil
+	return holds, false
 }
 
 // matches filters, and shows a hold that is due as LAPSED, as Get does.

@@ -23,6 +23,7 @@ type fate struct {
 	killAt    int // 0: never
 	killAfter bool
 	freezeAt  int // 0: never
+	frosty    bool
 	dead      bool
 	frozen    chan struct{} // closed when it froze
 	thaw      chan struct{}
@@ -51,13 +52,17 @@ func (f *fate) step(call func() error) error {
 	if kill && !after {
 		f.dead, dead = true, true
 	}
+	f.frosty = f.frosty || freeze
+	frosty := f.frosty
 	f.mu.Unlock()
 	if dead {
 		return errDead
 	}
 	if freeze {
 		close(f.frozen)
-		<-f.thaw
+	}
+	if frosty {
+		<-f.thaw // all of the replica stands still
 	}
 	err := call()
 	if kill {

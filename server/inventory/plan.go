@@ -24,7 +24,8 @@ type plan struct {
 	buyers  map[string]*store.BuyerEntry
 
 	held, confirming, shrinking int64
-	live, dropped, lostSales    int
+	live, dropped               int
+	lostSales                   []string // hold ids
 }
 
 func newPlan(row store.Allotment, past store.Past, retention time.Duration) *plan {
@@ -33,31 +34,36 @@ func newPlan(row store.Allotment, past store.Past, retention time.Duration) *pla
 
 // survivor decides on one record that Redis still has.
 func (p *plan) survivor(r store.Record, o store.Outcome, decided bool) {
-	if decided && (o.Verdict.Kind == store.VerdictSold || o.Verdict.Token == r.Token) {
+	if decided && (o.Verdict.Kind == store.VerdictSold || !r.Token.After(o.Verdict.Token)) {
 		p.ended(decidedHold(r, o), o)
 		return
 	}
 	switch r.State {
 	case store.Held:
-		r.ExpireTime = p.past.Now.Add(p.left(r))
+		r.ExpireTime, r.Base = p.past.Now.Add(p.left(r)), p.past.Now
 		if !r.ExpireTime.After(p.past.Now) {
 			r.State = store.Lapsed
 		}
 	case store.Confirming:
 		r.Lease = p.past.Now // due at once: a supervisor drives it on under the new epoch
 	case store.Sold:
-		p.lostSales++
+		p.lostSales = append(p.lostSales, r.ID.String())
+		r.State, r.Ended = store.Cancelled, store.EndedByRoom // once: the next adopt finds no lost sale any more
 	}
 	p.add(r)
 }
 
-// left is the time a live hold had when the allotment's time was last noted: an outage takes
-// nothing from it.
+// left is the time a live hold had when the allotment's time was last noted, or when an adopt that
+// was not ended set its deadline anew: an outage takes nothing from it, and adds nothing.
 func (p *plan) left(r store.Record) time.Duration {
-	if p.past.Time.IsZero() {
-		return r.ExpireTime.Sub(p.past.Now)
+	from := p.past.Time
+	if r.Base.After(from) {
+		from = r.Base
 	}
-	return r.ExpireTime.Sub(p.past.Time)
+	if from.IsZero() {
+		from = p.past.Now
+	}
+	return r.ExpireTime.Sub(from)
 }
 
 // decidedHold is a record as its outcome says. What it had taken under another token goes back by
@@ -91,7 +97,9 @@ func (p *plan) add(r store.Record) {
 	case store.Confirming:
 		r.Index = r.Lease
 	default:
-		r.Index = p.past.Now.Add(p.retention)
+		if r.Index.IsZero() || r.Index.After(p.past.Now.Add(p.retention)) {
+			r.Index = p.past.Now.Add(p.retention)
+		}
 	}
 	p.records = append(p.records, r)
 }
@@ -103,9 +111,18 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// fit counts what is live. If it no longer fits, the newest HELD end until it does; CONFIRMING ones
-// are the ledger's to refuse.
+// fit counts what is live. The oldest HELD that fit stay, the others end; CONFIRMING ones are the
+// ledger's to refuse.
 func (p *plan) fit() {
+	slices.SortFunc(p.records, func(a, b store.Record) int {
+		if a.Token.After(b.Token) {
+			return 1
+		}
+		if b.Token.After(a.Token) {
+			return -1
+		}
+		return 0
+	})
 	room := p.row.Capacity - p.row.Sold
 	var held []*store.Record
 	for i := range p.records {
@@ -123,12 +140,6 @@ func (p *plan) fit() {
 		p.live++
 	}
 	room -= p.confirming + p.shrinking
-	slices.SortFunc(held, func(a, b *store.Record) int {
-		if a.Token.Epoch != b.Token.Epoch {
-			return int(a.Token.Epoch - b.Token.Epoch)
-		}
-		return int(a.Token.Sequence - b.Token.Sequence)
-	})
 	for _, r := range held {
 		if p.held+r.Quantity > room {
 			r.State, r.Index = store.Lapsed, p.past.Now.Add(p.retention)
@@ -155,9 +166,8 @@ func (p *plan) countBuyers() {
 		e := p.entry(r.BuyerID)
 		e.Held += units
 		e.Live++
-		if len(e.Tags) < entryTags {
-			e.Tags = append(e.Tags, r.ID.Tag)
-		}
+		e.Tags = append(e.Tags, r.ID.Tag)
+		e.Tags = e.Tags[max(0, len(e.Tags)-entryTags):]
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	scanBuckets = 64   // hashes walked in one call
+	scanBuckets = 64   // most hashes walked in one call, and
+	scanRecords = 512  // how many records it should find: a call of many takes Redis too long
 	writeBatch  = 256  // records or buyers set in one call
 	lookupBatch = 1000 // outcomes read in one statement
 )
@@ -17,11 +18,10 @@ const (
 // rebuild is one adopt under a claim: from what survives in Redis and what the ledger knows to new
 // counters. Every step in Redis checks the claim; all of it may be done twice.
 type rebuild struct {
-	v       *Inventory
-	row     store.Allotment
-	claim   string
-	past    store.Past
-	renewed time.Time
+	v     *Inventory
+	row   store.Allotment
+	claim string
+	past  store.Past
 
 	plan           *plan
 	pausedByLedger bool
@@ -33,22 +33,22 @@ func (r *rebuild) run(ctx context.Context) error {
 		return err
 	}
 	failpoint.Hit("adopt-after-begin")
+	row, err := r.v.o.Background.RaiseEpoch(ctx, p.Allotment, r.row.Epoch, r.past.Epoch, r.past.Feed)
+	if err != nil {
+		return err
+	}
+	r.pausedByLedger = r.row.State != store.StatePaused && row.State == store.StatePaused
+	r.row = row
+	failpoint.Hit("adopt-after-raise")
 	records, damaged, err := r.survivors(ctx)
 	if err != nil {
 		return err
 	}
-	before := r.row.State
-	r.row, err = r.v.o.Background.RaiseEpoch(ctx, p.Allotment, r.row.Epoch, r.past.Epoch, r.past.Feed)
-	if err != nil {
-		return err
-	}
-	r.pausedByLedger = before != store.StatePaused && r.row.State == store.StatePaused
-	failpoint.Hit("adopt-after-raise")
 	r.plan = newPlan(r.row, r.past, r.v.o.Retention)
 	if err := r.decide(ctx, records, damaged); err != nil {
 		return err
 	}
-	if r.plan.lostSales > 0 {
+	if len(r.plan.lostSales) > 0 {
 		if _, err = r.v.o.Background.Pause(ctx, p.Allotment, r.row.Epoch); err != nil {
 			return err
 		}
@@ -61,55 +61,64 @@ func (r *rebuild) run(ctx context.Context) error {
 	return r.v.redis.AdoptEnd(ctx, r.row, r.claim, r.plan.counters(r.row), r.past.Sequence)
 }
 
-// renew keeps the claim while the work goes on.
-func (r *rebuild) renew(ctx context.Context) error {
-	if time.Since(r.renewed) < r.v.o.AdoptLease/4 {
-		return nil
-	}
-	if err := r.v.redis.AdoptRenew(ctx, r.row.Place, r.claim, r.v.o.AdoptLease); err != nil {
-		return err
-	}
-	r.renewed = time.Now()
-	return nil
-}
-
 // survivors walks the records that Redis still has.
 func (r *rebuild) survivors(ctx context.Context) (records []store.Record, damaged []string, err error) {
 	err = r.v.walk(ctx, r.row.Place, r.claim, false, func(part store.Part) error {
 		records = append(records, part.Records...)
 		damaged = append(damaged, part.Damaged...)
-		return r.renew(ctx)
+		return nil
 	})
 	return records, damaged, err
 }
 
-// walk calls f with every part of the record hashes, or of the buyers' hashes, of an allotment.
+// walk calls f with every part of the record hashes, or of the buyers' hashes, of an allotment. It takes
+// few hashes at first, and more while they hold little.
 func (v *Inventory) walk(ctx context.Context, p store.Place, claim string, buyers bool, f func(store.Part) error) error {
-	for first := 0; first < p.Buckets; first += scanBuckets {
-		var buckets []int
-		var cursors []string
-		for i := first; i < min(first+scanBuckets, p.Buckets); i++ {
-			buckets, cursors = append(buckets, i), append(cursors, "")
+	for first, width := 0, 4; first < p.Buckets; {
+		last := min(first+width, p.Buckets)
+		found, err := v.walkBuckets(ctx, p, claim, buyers, first, last, f)
+		if err != nil {
+			return err
 		}
-		for len(buckets) > 0 {
-			parts, err := v.redis.Scan(ctx, p, claim, buyers, buckets, cursors)
-			if err != nil {
-				return err
-			}
-			var more []int
-			cursors = cursors[:0]
-			for i, part := range parts {
-				if err := f(part); err != nil {
-					return err
-				}
-				if part.Next != "" {
-					more, cursors = append(more, buckets[i]), append(cursors, part.Next)
-				}
-			}
-			buckets = more
+		first = last
+		switch {
+		case found > scanRecords:
+			width = max(1, width/2)
+		case found < scanRecords/2:
+			width = min(scanBuckets, 2*width)
 		}
 	}
 	return nil
+}
+
+// walkBuckets walks some hashes to their end and returns how many entries it found.
+func (v *Inventory) walkBuckets(ctx context.Context, p store.Place, claim string, buyers bool, first, last int,
+	f func(store.Part) error,
+) (found int, err error) {
+	var buckets []int
+	var cursors []string
+	for i := first; i < last; i++ {
+		buckets, cursors = append(buckets, i), append(cursors, "")
+	}
+	for len(buckets) > 0 {
+		parts, err := v.redis.Scan(ctx, p, claim, buyers, buckets, cursors)
+		if err != nil {
+			return found, err
+		}
+		var more []int
+		cursors = cursors[:0]
+		for i, part := range parts {
+			found += len(part.Records) + len(part.Buyers)
+			if err := f(part); err != nil {
+				return found, err
+			}
+			if part.Next != "" {
+				more, cursors = append(more, buckets[i]), append(cursors, part.Next)
+			}
+		}
+		buckets = more
+	}
+	return found, nil
 }
 
 // decide compares the survivors with the ledger, whose outcomes no longer change: the epoch is raised.
@@ -134,9 +143,6 @@ func (r *rebuild) decide(ctx context.Context, records []store.Record, damaged []
 			r.plan.survivor(record, o, found)
 		}
 		records = records[n:]
-		if err := r.renew(ctx); err != nil {
-			return err
-		}
 	}
 	for _, tag := range damaged {
 		r.plan.damaged(tag)
@@ -153,7 +159,7 @@ func (r *rebuild) decide(ctx context.Context, records []store.Record, damaged []
 
 // recent adds the holds that ended in the ledger within the retention and have no record any more.
 func (r *rebuild) recent(ctx context.Context, seen map[string]bool) error {
-	after, since := "", r.past.Now.Add(-r.v.o.Retention)
+	after, since := r.row.Place.Allotment+".", time.Now().Add(-r.v.o.Retention)
 	for {
 		outcomes, err := r.v.o.Background.RecentOutcomes(ctx, r.row.Place.Allotment, since, after, lookupBatch)
 		if err != nil {
@@ -168,17 +174,11 @@ func (r *rebuild) recent(ctx context.Context, seen map[string]bool) error {
 		if len(outcomes) < lookupBatch {
 			return nil
 		}
-		if err := r.renew(ctx); err != nil {
-			return err
-		}
 	}
 }
 
 func (r *rebuild) write(ctx context.Context) error {
 	p := r.row.Place
-	if err := r.renew(ctx); err != nil {
-		return err
-	}
 	if err := r.v.redis.AdoptReset(ctx, p, r.claim); err != nil {
 		return err
 	}
@@ -190,9 +190,6 @@ func (r *rebuild) write(ctx context.Context) error {
 			return err
 		}
 		records, buyers = records[n:], buyers[m:]
-		if err := r.renew(ctx); err != nil {
-			return err
-		}
 	}
 	return nil
 }

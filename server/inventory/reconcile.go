@@ -163,7 +163,7 @@ func (c *comparison) read(ctx context.Context, v *Inventory, p store.Place) ([]s
 // record looks at one hold, and adds up.
 func (c *comparison) record(r store.Record) {
 	o, decided := c.outcomes[r.ID.Tag]
-	decided = decided && (o.Verdict.Kind == store.VerdictSold || o.Verdict.Token == r.Token)
+	decided = decided && (o.Verdict.Kind == store.VerdictSold || !r.Token.After(o.Verdict.Token))
 	switch r.State {
 	case store.Held:
 		c.sumHeld += r.Quantity

@@ -12,13 +12,18 @@ import (
 )
 
 const (
-	passEvery   = time.Second      // an allotment with anything live is looked at so often
-	idleEvery   = 10 * time.Second // and one without
-	passJitter  = 100 * time.Millisecond
-	passWorkers = 16
-	passPage    = 1000
-	dueMost     = 256              // pieces of work of each kind taken in one look
-	offForGood  = 10 * time.Second // a difference that stands so long is repaired
+	passEvery    = time.Second // an allotment with anything live is looked at so often
+	passJitter   = 100 * time.Millisecond
+	passWorkers  = 16
+	passPage     = 1000
+	rowsEvery    = 3 * time.Second  // between two readings of all rows
+	idleLooks    = 500              // looks a second at all idle allotments together
+	idleMost     = time.Minute      // but each so often
+	lookRounds   = 20               // of work at one allotment in one look
+	lookPatience = 5 * time.Second  // with one allotment
+	dueMost      = 256              // pieces of work of each kind in one round
+	offForGood   = 10 * time.Second // a difference that stands so long is repaired
+	clockJump    = time.Second
 )
 
 // supervisor finishes what others began. It runs on every replica, with no leader: work is claimed
@@ -28,8 +33,13 @@ type supervisor struct {
 
 	mu       sync.Mutex
 	watched  map[string]*watch
-	left     map[string]bool // retired allotments that are known to have left Redis
+	left     map[string]bool // retired allotments that have left Redis
 	ledgerUp bool
+	redisAt  time.Time // by its clock, and
+	hostAt   time.Time // when that was read
+
+	known   map[string]*store.Allotment // rows, as of knownAt; of the loop alone
+	knownAt time.Time
 }
 
 // watch is what the supervisor remembers of an allotment between two passes.
@@ -74,13 +84,16 @@ func (s *supervisor) pass(ctx context.Context) {
 			})
 		})
 	}
-	s.feeds(ctx)
-	s.leave(ctx, rows)
 }
 
-// rows reads the allotments from the ledger; nil while it is away, when the places that are known must do.
+// rows reads the allotments from the ledger every few seconds; nil while it is away, when the places
+// that are known must do.
 func (s *supervisor) rows(ctx context.Context) map[string]*store.Allotment {
+	if s.known != nil && time.Since(s.knownAt) < rowsEvery {
+		return s.known
+	}
 	rows := map[string]*store.Allotment{}
+	s.known, s.knownAt = nil, time.Now()
 	for after := ""; ; {
 		page, err := s.v.o.Background.ListAllotments(ctx, after, passPage)
 		if err != nil {
@@ -93,6 +106,7 @@ func (s *supervisor) rows(ctx context.Context) map[string]*store.Allotment {
 		}
 		if len(page) < passPage {
 			s.sayLedger(nil)
+			s.known = rows
 			return rows
 		}
 	}
@@ -117,22 +131,26 @@ func (s *supervisor) turn(rows map[string]*store.Allotment) []store.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if rows != nil {
-		for id, w := range s.watched {
-			if row := rows[id]; row == nil || row.Retired {
+		for id := range s.watched {
+			if rows[id] == nil {
 				delete(s.watched, id)
-			} else {
-				w.place = row.Place
 			}
 		}
 		for id, row := range rows {
-			if !row.Retired && s.watched[id] == nil {
+			if !row.Retired {
+				delete(s.left, id)
+			}
+			if s.left[id] {
+				delete(s.watched, id)
+			} else if s.watched[id] == nil {
 				s.watched[id] = &watch{place: row.Place}
 			}
 		}
-	}
-	for _, p := range s.v.places.all() {
-		if rows == nil && s.watched[p.Allotment] == nil {
-			s.watched[p.Allotment] = &watch{place: p}
+	} else {
+		for _, p := range s.v.places.all() {
+			if s.watched[p.Allotment] == nil {
+				s.watched[p.Allotment] = &watch{place: p}
+			}
 		}
 	}
 	now := time.Now()
@@ -147,98 +165,141 @@ func (s *supervisor) turn(rows map[string]*store.Allotment) []store.Place {
 
 // look does what is due at one allotment.
 func (s *supervisor) look(ctx context.Context, p store.Place, row *store.Allotment) {
-	work, err := s.v.redis.Due(ctx, []store.Place{p}, dueMost)
-	if err != nil {
-		var needed *store.AdoptNeeded
-		if errors.As(err, &needed) {
-			s.v.adopter.start(p, false)
-		}
+	if row != nil && row.Retired && s.leave(ctx, *row) {
 		return
 	}
-	w := work[0]
-	if !w.NextLapse.IsZero() {
-		s.v.sweeper.note(p.Allotment, w.NextLapse.Sub(w.Now))
-	}
-	s.v.driveOn(ctx, p, w.Confirms)
-	if len(w.Ended) > 0 {
-		if err := s.v.redis.Purge(ctx, p, w.Ended); err != nil {
-			s.v.log.Debug("purge", slog.Any("error", err))
+	for range lookRounds {
+		work, err := s.v.redis.Due(ctx, []store.Place{p}, dueMost)
+		if err != nil {
+			s.adopt(ctx, p, err)
+			return
+		}
+		w := work[0]
+		s.v.driveOn(ctx, p, w.Confirms)
+		if len(w.Ended) > 0 {
+			if err := s.v.redis.Purge(ctx, p, w.Ended); err != nil {
+				s.v.log.Debug("purge", slog.Any("error", err))
+			}
+		}
+		if len(w.Confirms) < dueMost && len(w.Ended) < dueMost {
+			s.judge(ctx, w, row)
+			return
 		}
 	}
-	off, gone := s.v.conservation(ctx, w.Counters, row)
-	s.remember(p, w, off, gone)
-	if row != nil {
-		s.v.retire(ctx, *row, w)
+}
+
+// adopt waits for an allotment to be adopted, so that a pass adopts no more at a time than it looks at.
+func (s *supervisor) adopt(ctx context.Context, p store.Place, err error) {
+	var needed *store.AdoptNeeded
+	if errors.As(err, &needed) {
+		ctx, cancel := context.WithTimeout(ctx, lookPatience)
+		defer cancel()
+		_ = s.v.adopter.demand(ctx, p) // it says itself why it fails
+	}
+}
+
+// judge looks at the numbers.
+func (s *supervisor) judge(ctx context.Context, w store.Work, row *store.Allotment) {
+	s.watchClock(w.Now)
+	if !w.NextLapse.IsZero() {
+		s.v.sweeper.note(w.Allotment, w.NextLapse.Sub(w.Now))
+	}
+	off, known, wentBack := s.v.conservation(ctx, w.Counters, row)
+	s.remember(w, off, known)
+	if wentBack {
+		s.v.adopter.suspect(w.Place)
+	}
+	if row != nil && s.v.retire(ctx, *row, w) {
+		s.mu.Lock()
+		s.left[w.Allotment] = true
+		s.mu.Unlock()
 	}
 }
 
 // remember notes when to look again, and repairs a difference that stands.
-func (s *supervisor) remember(p store.Place, w store.Work, off int64, wentBack bool) {
+func (s *supervisor) remember(w store.Work, off int64, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	watched := s.watched[p.Allotment]
+	watched := s.watched[w.Allotment]
 	if watched == nil {
 		return
 	}
-	idle := w.NextLapse.IsZero() && w.Confirming == 0 && w.Shrinking == 0 && off == 0 && len(w.Ended) == 0
 	watched.nextLook = time.Now()
-	if idle {
-		watched.nextLook = watched.nextLook.Add(idleEvery - passEvery)
+	watched.held, watched.pending = w.Held, w.Confirming+w.Shrinking
+	if known {
+		watched.off = off
 	}
-	watched.off, watched.held, watched.pending = off, w.Held, w.Confirming+w.Shrinking
 	switch {
-	case wentBack:
-		s.v.adopter.suspect(p)
-	case off == 0:
+	case watched.off == 0:
 		watched.offSince = time.Time{}
+		if w.NextLapse.IsZero() && watched.pending == 0 { // idle: all of those share so many looks a second
+			every := min(idleMost, max(passEvery, time.Duration(len(s.watched))*time.Second/idleLooks))
+			watched.nextLook = watched.nextLook.Add(every - passEvery)
+		}
 	case watched.offSince.IsZero():
 		watched.offSince = time.Now()
 		s.v.log.Error("an allotment's numbers do not add up; it is repaired if this stays so",
-			slog.String("allotment", p.Allotment), slog.Int64("off_by", off))
+			slog.String("allotment", w.Allotment), slog.Int64("off_by", watched.off))
 	case time.Since(watched.offSince) >= offForGood:
 		s.v.log.Error("an allotment's numbers still do not add up; it is adopted",
-			slog.String("allotment", p.Allotment), slog.Int64("off_by", off))
-		s.v.adopter.suspect(p)
+			slog.String("allotment", w.Allotment), slog.Int64("off_by", watched.off))
+		watched.offSince = time.Time{}
+		s.v.adopter.suspect(w.Place)
 	}
 }
 
-// feeds applies what the ledger still has for Redis.
-func (s *supervisor) feeds(ctx context.Context) {
-	for after := ""; ctx.Err() == nil; {
-		ids, err := s.v.o.Background.Pending(ctx, after, passPage)
-		if err != nil || len(ids) == 0 {
-			return
-		}
-		for _, id := range ids {
-			after = id
-			row, err := s.v.o.Background.Allotment(ctx, id)
-			if err == nil && !row.Retired {
-				err = s.v.applyFeed(ctx, row.Place, row.Feed)
+// watchClock raises the alarm when Redis's clock has jumped against the host's monotonic one:
+// deadlines have then moved by as much.
+func (s *supervisor) watchClock(redis time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	host := time.Now()
+	jump := redis.Sub(s.redisAt) - host.Sub(s.hostAt)
+	if !s.redisAt.IsZero() && (jump > clockJump || jump < -clockJump) {
+		s.v.log.Error("the clock of Redis has jumped, and deadlines with it", slog.Duration("by", jump))
+	}
+	s.redisAt, s.hostAt = redis, host
+}
+
+// feed applies what the ledger still has for Redis, again and again.
+func (s *supervisor) feed(ctx context.Context) {
+	for ctx.Err() == nil {
+		for after := ""; ; {
+			ids, err := s.v.o.Background.Pending(ctx, after, passPage)
+			if err != nil || len(ids) == 0 {
+				break
 			}
-			if err != nil && ctx.Err() == nil {
-				s.v.log.Warn("the feed of an allotment is not applied yet", slog.String("allotment", id), slog.Any("error", err))
+			for _, id := range ids {
+				s.feedOne(ctx, id)
 			}
+			after = ids[len(ids)-1]
 		}
+		_ = pause(ctx, passEvery)
 	}
 }
 
-// leave removes from Redis what is retired, where whoever retired it died before that. A replica
-// looks at each such allotment once.
-func (s *supervisor) leave(ctx context.Context, rows map[string]*store.Allotment) {
-	for id, row := range rows {
-		if !row.Retired {
-			delete(s.left, id)
-			continue
-		}
-		if s.left[id] || ctx.Err() != nil {
-			continue
-		}
-		err := s.v.redis.Leave(ctx, row.Place, row.Feed)
-		var needed *store.AdoptNeeded
-		if err == nil || errors.As(err, &needed) {
-			s.left[id] = true
-		}
+func (s *supervisor) feedOne(ctx context.Context, id string) {
+	timed, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	row, err := s.v.o.Background.Allotment(timed, id)
+	if err == nil && !row.Retired {
+		err = s.v.applyFeed(timed, row.Place, row.Feed)
 	}
+	if err != nil && ctx.Err() == nil {
+		s.v.log.Warn("the feed of an allotment is not applied yet", slog.String("allotment", id), slog.Any("error", err))
+	}
+}
+
+// leave removes a retired allotment from Redis, where whoever retired it died before that. It says
+// false while something in it is still to be done.
+func (s *supervisor) leave(ctx context.Context, row store.Allotment) bool {
+	if err := s.v.redis.Leave(ctx, row.Place, row.Feed); err != nil {
+		return !errors.Is(err, store.ErrStale)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left[row.Place.Allotment] = true
+	return true
 }
 
 // totals sums up over allotments, for the gauges: how many are off, by how much in all, units held and confirming.

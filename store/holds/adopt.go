@@ -128,16 +128,21 @@ func decodePart(p store.Place, r result, buyers bool, now int64) store.Part {
 
 // AdoptReset implements store.Rebuild.
 func (s *Store) AdoptReset(ctx context.Context, p store.Place, claim string) error {
-	_, _, err := s.step(ctx, p, &op{
-		script: "adopt_reset", head: []any{claim},
-		keys: func(keys []string) []string {
-			for i := range p.Buckets {
-				keys = append(keys, buyersKey(p, i))
-			}
-			return keys
-		},
-	})
-	return err
+	for first := 0; first < p.Buckets; first += leaveBuckets {
+		_, _, err := s.step(ctx, p, &op{
+			script: "adopt_reset", head: []any{claim},
+			keys: func(keys []string) []string {
+				for i := first; i < min(first+leaveBuckets, p.Buckets); i++ {
+					keys = append(keys, buyersKey(p, i))
+				}
+				return keys
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // AdoptWrite implements store.Rebuild.

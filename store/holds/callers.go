@@ -36,7 +36,11 @@ func (s *Store) one(ctx context.Context, script string, h store.PlacedHold) (sto
 	}
 	st := o.reply[0].status()
 	if st != statusOK && st != statusExtensionLimit {
-		return store.Hold{}, holdError(o.reply[0], h.Place, h.ID)
+		err := holdError(o.reply[0], h.Place, h.ID)
+		if no := store.Refused(err, store.Closed); no != nil {
+			no.OpensAt, no.ClosesAt = instant(o.facts[0].opens), instant(o.facts[0].closes)
+		}
+		return store.Hold{}, err
 	}
 	r, err := decodeRecord(h.Place, o.reply[0].list(1), o.now)
 	if st == statusExtensionLimit {

@@ -85,7 +85,7 @@ func beginError(r store.BeginRequest, o *op) error {
 		return &store.InvalidField{Field: "quantity", Problem: fmt.Sprintf("is %d, hold %s has %d", r.Quantity, h.ID, record.Quantity)}
 	case statusCancelled:
 		no.Reason = store.HoldCancelled
-		if record.Ended == store.EndedByOrder {
+		if record.Ended == store.EndedByOrder && record.OrderID == r.OrderID {
 			no.Reason = store.OrderExists
 		}
 	default:
@@ -152,6 +152,9 @@ func (s *Store) Claim(ctx context.Context, p store.Place, ids []store.HoldID, le
 	}
 	var claimed []store.Begun
 	for _, result := range o.reply {
+		if result.status() == statusDamaged {
+			s.damaged(p)
+		}
 		if result.status() != statusOK {
 			continue
 		}

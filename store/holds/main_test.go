@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -65,6 +65,7 @@ func setup(t testing.TB, capacity int64, options ...any) *fixture {
 		}
 	}
 	f.open(choices...)
+	f.warm()
 	f.place = f.allot(storetest.UniqueID(t), "", capacity, rules...)
 	return f
 }
@@ -72,8 +73,11 @@ func setup(t testing.TB, capacity int64, options ...any) *fixture {
 // open makes the Store; on the shared Redis unless an option says otherwise.
 func (f *fixture) open(choices ...fixtureOption) {
 	f.t.Helper()
-	f.logs = &logs{t: f.t}
-	o := Options{Timeout: patience, Offset: func() time.Duration { return time.Duration(f.clock.Load()) }}
+	f.logs = &logs{}
+	o := Options{
+		Timeout: patience, Offset: func() time.Duration { return time.Duration(f.clock.Load()) },
+		Meters: metricnoop.NewMeterProvider(), Traces: tracenoop.NewTracerProvider(),
+	}
 	for _, c := range choices {
 		c(f, &o)
 	}
@@ -81,7 +85,6 @@ func (f *fixture) open(choices ...fixtureOption) {
 		f.url = storetest.Redis(f.t).URL()
 	}
 	o.URL, o.Logger = f.url, slog.New(slog.NewTextHandler(f.logs, nil))
-	o.Meters, o.Traces = metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider()
 	s, err := Open(o)
 	if err != nil {
 		f.t.Fatal(err)
@@ -96,7 +99,19 @@ func (f *fixture) another(choices ...fixtureOption) *fixture {
 	f.t.Helper()
 	g := &fixture{t: f.t, url: f.url, clock: f.clock, place: f.place}
 	g.open(choices...)
+	g.warm()
 	return g
+}
+
+// warm makes the connections that the lanes will use: on a busy machine a dial may take longer than the client
+// allows.
+func (f *fixture) warm() {
+	f.t.Helper()
+	for range 4 {
+		conn := f.client.Conn() // its own until it is closed
+		defer conn.Close()
+		storetest.Eventually(f.t, patience, func() error { return conn.Ping(f.ctx()).Err() })
+	}
 }
 
 func rawClient(t testing.TB, url string) *redis.Client {
@@ -198,34 +213,20 @@ func must(t testing.TB, err error) {
 
 // logs collects what the Store logs.
 type logs struct {
-	t     testing.TB
-	lines chan string
-	text  atomic.Pointer[string]
+	mu   sync.Mutex
+	text strings.Builder
 }
 
 func (l *logs) Write(p []byte) (int, error) {
-	line := string(p)
-	for {
-		old := l.text.Load()
-		all := line
-		if old != nil {
-			all = *old + line
-		}
-		if l.text.CompareAndSwap(old, &all) {
-			break
-		}
-	}
-	if os.Getenv("HOLDS_LOG") != "" {
-		fmt.Fprint(os.Stderr, line)
-	}
-	return len(p), nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
 }
 
 func (l *logs) String() string {
-	if text := l.text.Load(); text != nil {
-		return *text
-	}
-	return ""
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func (l *logs) count(part string) int { return strings.Count(l.String(), part) }

@@ -1,6 +1,7 @@
 package holds
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -33,27 +34,60 @@ func plain(r *rand.Rand) string {
 	return string(text)
 }
 
-// bytesPerHold fills a Redis of its own with n live holds of one allotment.
+// bytesPerHold fills a Redis of its own with n live holds of one allotment. It looks when nobody is connected
+// but itself: the buffers of connections are not the holds'.
 func bytesPerHold(t testing.TB, n int, id func(*rand.Rand) string, args ...string) float64 {
 	t.Helper()
-	server := storetest.NewRedis(t, local.RedisOptions{ExtraArgs: args})
 	f := &fixture{t: t, clock: new(atomic.Int64)}
-	f.open(onRedis(server.URL()))
+	server := onRedis(storetest.NewRedis(t, local.RedisOptions{ExtraArgs: args}).URL())
 	random := rand.New(rand.NewPCG(1, 2))
 	allotment := uuid(random)
 	f.place = store.Place{Allotment: allotment, Group: allotment, Buckets: store.BucketsFor(int64(n))}
+	f.open(server)
 	f.adopt(newAllotment(f.place, int64(n)), 1)
-	before := usedMemory(t, f.raw)
+	before, raw := f.memoryAlone(), f.raw
+	f.open(server)
+	must(t, f.raw.Close())
+	f.raw = raw
+	f.warm()
 	f.fill(n, func(i int) (buyer, request string) { return id(random), id(random) })
 	if c := f.counters(f.place)[0]; c.Held != int64(n) {
 		t.Fatalf("%d holds, want %d", c.Held, n)
 	}
-	return (usedMemory(t, f.raw) - before) / float64(n)
+	f.settle(n)
+	return (f.memoryAlone() - before) / float64(n)
 }
 
-// usedMemory leaves the buffers of the connections out: they are not the holds'.
-func usedMemory(t testing.TB, c *redis.Client) float64 {
-	return stat(t, c, "memory", "used_memory") - stat(t, c, "memory", "mem_clients_normal")
+// settle has Redis finish the growing of its tables, of which each look-up does a step: until then the
+// old ones are there, too.
+func (f *fixture) settle(n int) {
+	f.t.Helper()
+	marker := markerKey(f.place, store.NewHoldID(f.place.Allotment, "none", "none").Tag)
+	for range 2 * n / 1000 {
+		_, err := f.client.Pipelined(f.ctx(), func(p redis.Pipeliner) error {
+			for range 1000 {
+				p.Exists(f.ctx(), marker)
+				p.ZScore(f.ctx(), base(f.place, "d"), "none")
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, redis.Nil) {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// memoryAlone closes the Store and returns the bytes that Redis uses.
+func (f *fixture) memoryAlone() float64 {
+	f.t.Helper()
+	must(f.t, f.Close())
+	storetest.Eventually(f.t, patience, func() error {
+		if n := stat(f.t, f.raw, "clients", "connected_clients"); n != 1 {
+			return fmt.Errorf("%v clients are connected", n)
+		}
+		return nil
+	})
+	return stat(f.t, f.raw, "memory", "used_memory")
 }
 
 // fill takes n holds of one unit, many at a time.

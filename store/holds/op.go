@@ -122,6 +122,16 @@ func (c *call) encode(offset, retention time.Duration) ([]string, []any) {
 	return keys, args
 }
 
+// decodeSafely makes a panic over a reply that nobody expected an error of this call alone.
+func (c *call) decodeSafely(value any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("script %s: panic: %v", c.script, p)
+		}
+	}()
+	return c.decode(value)
+}
+
 // decode hands the reply of the call out to its ops.
 func (c *call) decode(value any) error {
 	reply, ok := value.([]any)

@@ -148,7 +148,7 @@ func (s *Store) send(ctx context.Context, calls []*call) (unknown []*call) {
 			fail([]*call{c}, unavailable(err))
 			continue
 		}
-		if err := c.decode(value); err != nil {
+		if err := c.decodeSafely(value); err != nil {
 			s.log.Error("a script's reply cannot be read", slog.String("script", c.script), slog.Any("error", err))
 			fail([]*call{c}, unavailable(err))
 		}

@@ -23,14 +23,20 @@ func decodeRecord(p store.Place, v []any, now int64) (store.Record, error) {
 		CreateTime: instant(r.int(5)), ExpireTime: instant(r.int(6)),
 		BuyerID: unpack(r.text(7)), RequestID: unpack(r.text(8)), Ended: store.EndReason(r.int(14)), Cart: r.text(9),
 	}
+	var base time.Time
 	switch h.State {
 	case store.Held:
 		h.Remaining = time.Duration(r.int(6)-now) * time.Millisecond
+		if r.int(10) != 0 {
+			base = instant(r.int(5) + r.int(10))
+		}
+	case store.Cancelled:
+		h.OrderID = unpack(r.text(10))
 	case store.Confirming, store.Sold:
 		h.OrderID = unpack(r.text(10))
 		h.Pinned = &store.Pinned{Quantity: r.int(11), Cart: members}
 	}
-	return store.Record{Hold: h, Units: r.int(15), Lease: instant(r.int(12)), Index: instant(r.int(16))}, nil
+	return store.Record{Hold: h, Units: r.int(15), Lease: instant(r.int(12)), Base: base, Index: instant(r.int(16))}, nil
 }
 
 // holdsOf reads the holds of a result {OK, hold ...}, one for each place.
@@ -55,7 +61,11 @@ func encodeRecord(args []any, r store.Record) []any {
 	if r.Pinned != nil {
 		pinned = *r.Pinned
 	}
+	order := any(pack(r.OrderID))
+	if r.State == store.Held && !r.Base.IsZero() {
+		order = millis(r.Base) - millis(r.CreateTime)
+	}
 	return append(args, packTag(r.ID.Tag), millis(r.Index), int(r.State), r.Quantity, r.Token.Epoch, r.Token.Sequence,
 		millis(r.CreateTime), millis(r.ExpireTime)-millis(r.CreateTime), pack(r.BuyerID), pack(r.RequestID),
-		r.Cart, pack(r.OrderID), pinned.Quantity, millis(r.Lease), joinMembers(pinned.Cart), int(r.Ended), r.Units)
+		r.Cart, order, pinned.Quantity, millis(r.Lease), joinMembers(pinned.Cart), int(r.Ended), r.Units)
 }

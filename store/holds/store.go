@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/extra/redisotel/v9"
@@ -60,6 +61,7 @@ type Store struct {
 	offset    func() time.Duration
 	log       *slog.Logger
 	metrics   *metrics
+	onDamage  atomic.Pointer[func(store.Place)]
 }
 
 var (

@@ -19,7 +19,7 @@ func (s *Store) Due(ctx context.Context, places []store.Place, limit int) ([]sto
 		r := o.reply[i]
 		work[i] = store.Work{
 			Counters: o.facts[i].counters(p, o.now),
-			Lapsed:   tagged(p, r.list(1)), Confirms: tagged(p, r.list(2)), Ended: tagged(p, r.list(3)),
+			Lapsed:   tagged(p, r.list(1)), Confirms: tagged(p, r.list(2)), Ended: tagged(p, r.list(3)), Remembered: r.int(4),
 		}
 	}
 	return work, nil
@@ -71,6 +71,7 @@ func (s *Store) release(ctx context.Context, l lane, p store.Place, ids []store.
 		case statusDamaged:
 			s.log.Error("a lapsed hold's record is damaged: its units stay taken until the allotment is adopted",
 				slog.String("hold", ids[i].String()))
+			s.damaged(p)
 		}
 	}
 	return released, nil
@@ -107,27 +108,46 @@ func (s *Store) Apply(ctx context.Context, p store.Place, changes []store.Change
 	return o.facts[0].epoch, o.facts[0].feed, nil
 }
 
+// leaveBuckets bounds the keys that one call removes.
+const leaveBuckets = 512
+
 // Leave implements store.Upkeep.
 func (s *Store) Leave(ctx context.Context, p store.Place, feed int64) error {
-	o := &op{
-		script: "leave", places: []store.Place{p}, items: 1, bare: true, head: []any{feed},
-		keys: func(keys []string) []string {
-			for i := range p.Buckets {
-				keys = append(keys, recordsKey(p, i), buyersKey(p, i))
-			}
-			return keys
-		},
+	for first := 0; first < p.Buckets; first += leaveBuckets {
+		if err := s.leave(ctx, p, feed, first, min(first+leaveBuckets, p.Buckets)); err != nil {
+			return err
+		}
 	}
-	if err := s.do(ctx, laneUpkeep, o); err != nil {
-		return err
-	}
-	if o.reply[0].status() != statusOK {
-		return store.ErrStale
-	}
-	ctx, cancel := context.WithTimeout(ctx, upkeepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if err := s.client.Unlink(ctx, hintKey(p.Allotment)).Err(); err != nil {
 		return unavailable(err)
 	}
 	return nil
+}
+
+func (s *Store) leave(ctx context.Context, p store.Place, feed int64, first, last int) error {
+	all := 0
+	if last == p.Buckets {
+		all = 1
+	}
+	_, _, err := s.step(ctx, p, &op{
+		script: "leave", head: []any{feed, all},
+		keys: func(keys []string) []string {
+			for i := first; i < last; i++ {
+				keys = append(keys, recordsKey(p, i), buyersKey(p, i))
+			}
+			return keys
+		},
+	})
+	return err
+}
+
+// OnDamage implements store.Upkeep.
+func (s *Store) OnDamage(f func(store.Place)) { s.onDamage.Store(&f) }
+
+func (s *Store) damaged(p store.Place) {
+	if f := s.onDamage.Load(); f != nil {
+		(*f)(p)
+	}
 }

@@ -109,7 +109,9 @@ func TestFullLane(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := f.Settle(t.Context(), show, single(3, 1)); !errors.Is(err, store.ErrQueueFull) {
+	ctx, giveUp := context.WithTimeout(t.Context(), 5*time.Second)
+	defer giveUp()
+	if _, err := f.Settle(ctx, show, single(3, 1)); !errors.Is(err, store.ErrQueueFull) {
 		t.Errorf("one more: %v, want ErrQueueFull", err)
 	}
 	cancel()

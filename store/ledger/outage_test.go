@@ -139,7 +139,7 @@ func TestServerGivesUpFirst(t *testing.T) {
 	f.exec(locker, `begin`)
 	f.exec(locker, `select from allotments where id = $1 for update`, show)
 	conns := f.requests.Stat().NewConnsCount()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if _, _, err := f.CancelSale(ctx, store.CancelSale{ID: id, RequestID: "r"}); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 		t.Errorf("CancelSale: %v, context: %v", err, ctx.Err())
@@ -154,7 +154,7 @@ func TestServerGivesUpFirst(t *testing.T) {
 // TestExhaustedPools is P49 and F34: nobody waits for a connection for ever, and neither pool takes the other's.
 func TestExhaustedPools(t *testing.T) {
 	t.Parallel()
-	f := setup(t, 10, func(o *Options) { o.CallTimeout = 300 * time.Millisecond })
+	f := setup(t, 10, func(o *Options) { o.CallTimeout = time.Second })
 	take := func(p *pool) (give func()) {
 		var conns []*pgxpool.Conn
 		for range p.Config().MaxConns {

@@ -4,7 +4,7 @@
 --       a single line); for each of its lines: allotment number, tag, quantity
 -- Reply for each request: {OK, hold ...}, {AGAIN, line, due tag ...}, or {status, line, facts ...};
 --       ALL_HELD adds tag and deadline of the buyer's own live hold, BUYER_LIMIT the units held and
---       sold and then the same
+--       sold and then the same, MISMATCH the field that differs
 -- O(log n) for each line, n being the live holds.
 
 -- The buyer's own live hold, newest first: {tag, deadline} or {}. One that this very call made is not in
@@ -74,15 +74,15 @@ local function known(lines, name, request, cart)
     if h.damaged then return {S.DAMAGED, j} end
     local r = h.r
     if r then
-      if r[BUYER] ~= name or r[REQUEST] ~= request or r[QTY] ~= line.q or (r[CART] or '') ~= cart then
-        return {S.MISMATCH, j}
-      end
+      if r[BUYER] ~= name or r[REQUEST] ~= request then return {S.MISMATCH, j, 'request_id'} end
+      if (r[CART] or '') ~= cart then return {S.MISMATCH, j, 'lines'} end
+      if r[QTY] ~= line.q then return {S.MISMATCH, j, 'quantity'} end
       found = j
     end
   end
   if not found then return nil end
   for j, line in ipairs(lines) do
-    if not line.h.r then return {S.MISMATCH, j} end
+    if not line.h.r then return {S.MISMATCH, j, 'lines'} end
   end
   return views(lines)
 end

@@ -42,7 +42,7 @@ func holdOut(h store.Hold) *pb.Hold {
 		AllotmentId:  h.ID.Allotment,
 		BuyerId:      h.BuyerID,
 		RequestId:    h.RequestID,
-		Quantity:     quantityOut(h.Quantity),
+		Quantity:     quantityOut(shownQuantity(h)),
 		State:        holdStateOut(h.State),
 		FencingToken: tokenOut(h.Token),
 		CreateTime:   timeOut(h.CreateTime),
@@ -123,6 +123,14 @@ func timeOut(t time.Time) *timestamppb.Timestamp {
 		return nil
 	}
 	return timestamppb.New(t)
+}
+
+// shownQuantity is the units held or, of a SOLD hold, sold: a confirm of a part makes them fewer.
+func shownQuantity(h store.Hold) int64 {
+	if h.State == store.Sold && h.Pinned != nil {
+		return h.Pinned.Quantity
+	}
+	return h.Quantity
 }
 
 // quantityOut never wraps around: quantities are bounded by the capacity, which fits.

@@ -128,6 +128,13 @@ func (a *App) start(i instruments) error {
 	}
 	a.background("store watch", watch.run)
 	a.background("readiness", a.becomeReady)
+	if a.backend.broken != nil {
+		a.background("private stores", func(ctx context.Context) {
+			if err := a.backend.broken(ctx); err != nil {
+				a.failed <- err
+			}
+		})
+	}
 	go func() {
 		if err := a.server.Serve(a.grpc, a.admin); err != nil {
 			a.failed <- err

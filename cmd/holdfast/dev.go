@@ -93,6 +93,7 @@ func (c *devCommand) open(ctx context.Context, i instruments) (_ *backend, err e
 	if err != nil {
 		return nil, err
 	}
+	b.broken = stores.ended
 	closeClients := b.close
 	b.close = func(ctx context.Context) error { return errors.Join(closeClients(ctx), stores.stop(ctx)) }
 	return b, nil
@@ -119,10 +120,22 @@ func (p *privateStores) start(ctx context.Context, dir string, log *slog.Logger)
 		return err
 	})
 	starts.Go(func() (err error) {
-		p.postgres, err = local.StartPostgres(ctx, local.PostgresOptions{Dir: dir, Log: log})
+		p.postgres, err = local.StartPostgres(ctx, local.PostgresOptions{Dir: dir, Fsync: dir != "", Log: log})
 		return err
 	})
 	return starts.Wait()
+}
+
+// ended waits for the end of a child that nobody asked to end.
+func (p *privateStores) ended(ctx context.Context) error {
+	select {
+	case <-p.redis.Exited():
+		return errors.New("the private redis-server has ended: start again, its data is kept")
+	case <-p.postgres.Exited():
+		return errors.New("the private postgres has ended: start again, its data is kept")
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // stop stops what was started, and removes temporary folders.

@@ -19,7 +19,7 @@ See what is free:
 
 Hold 2 units for ann, and keep the hold's id for the calls below:
 
-  HOLD=$(CURL -d '{"allotment_id":"demo","buyer_id":"ann","request_id":"'"$(date +%s%N)"'","quantity":2}' GRPC holdfast.v1.InventoryService/CreateHold | tee /dev/stderr | sed -n 's/^ *"id": *"\([^"]*\)".*/\1/p')
+  HOLD=$(CURL -d '{"allotment_id":"demo","buyer_id":"ann","request_id":"'"$(date +%s%N)"'","quantity":2}' GRPC holdfast.v1.InventoryService/CreateHold | tee -a /dev/stderr | sed -n 's/^ *"id": *"\([^"]*\)".*/\1/p')
 
 She has paid: turn the hold into a sale.
 
@@ -31,7 +31,7 @@ She sends one back: cancel a part of the sale.
 
 Hold a unit for bob, who changes his mind: cancel the hold. (Or wait 120 s, and it lapses.)
 
-  HOLD=$(CURL -d '{"allotment_id":"demo","buyer_id":"bob","request_id":"'"$(date +%s%N)"'","quantity":1}' GRPC holdfast.v1.InventoryService/CreateHold | tee /dev/stderr | sed -n 's/^ *"id": *"\([^"]*\)".*/\1/p')
+  HOLD=$(CURL -d '{"allotment_id":"demo","buyer_id":"bob","request_id":"'"$(date +%s%N)"'","quantity":1}' GRPC holdfast.v1.InventoryService/CreateHold | tee -a /dev/stderr | sed -n 's/^ *"id": *"\([^"]*\)".*/\1/p')
   CURL -d '{"hold_id":"'"$HOLD"'"}' GRPC holdfast.v1.InventoryService/CancelHold
 
 Ask for more than there is, and get a refusal that proves itself:
@@ -40,8 +40,8 @@ Ask for more than there is, and get a refusal that proves itself:
 
 For operators: make an allotment of your own, add units, see who holds.
 
-  CURL -d '{"allotment":{"id":"concert","capacity":"100"}}' GRPC holdfast.v1.AdminService/CreateAllotment
-  CURL -d '{"allotment_id":"concert","delta":"50","request_id":"more-1"}' GRPC holdfast.v1.AdminService/AdjustCapacity
+  CURL -d '{"allotment":{"id":"matinee","capacity":"100"}}' GRPC holdfast.v1.AdminService/CreateAllotment
+  CURL -d '{"allotment_id":"matinee","delta":"50","request_id":"more-1"}' GRPC holdfast.v1.AdminService/AdjustCapacity
   CURL -d '{"allotment_id":"demo"}' GRPC holdfast.v1.AdminService/ListHolds
 
 `

@@ -44,6 +44,8 @@ type backend struct {
 	loops func(ctx context.Context)
 	// drain waits for the confirms that go on without their callers.
 	drain func(ctx context.Context) error
+	// broken returns an error when what cannot come back has ended; nil: there is no such thing.
+	broken func(ctx context.Context) error
 	// close closes the connections.
 	close func(ctx context.Context) error
 }

@@ -206,7 +206,7 @@ func (r *rebuild) report(log *slog.Logger, took time.Duration) {
 		slog.Int("live_holds", r.plan.live), slog.Int64("sold", r.row.Sold), slog.Duration("took", took),
 	}
 	if r.row.Epoch > 1 {
-		log.Warn("an allotment's Redis state was rebuilt under a raised epoch", attrs...)
+		log.Info("an allotment's Redis state was rebuilt under a raised epoch", attrs...)
 	} else {
 		log.Info("an allotment was opened in Redis", attrs...)
 	}

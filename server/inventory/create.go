@@ -45,15 +45,17 @@ func (v *Inventory) CreateHolds(ctx context.Context, buyer, request string, line
 
 func (v *Inventory) createRequest(ctx context.Context, buyer, request string, lines []store.Line) (store.CreateRequest, error) {
 	r := store.CreateRequest{BuyerID: buyer, RequestID: request}
-	merged := mergeLines(lines)
-	places := make([]store.Place, len(merged))
-	for i, l := range merged {
+	places := make([]store.Place, len(lines))
+	known := map[string]store.Place{}
+	for i, l := range lines {
 		p, err := v.places.place(ctx, l.Allotment)
 		if err != nil {
 			return r, err
 		}
-		places[i] = p
-		r.Lines = append(r.Lines, store.PlacedLine{Place: p, Quantity: l.Quantity})
+		places[i], known[l.Allotment] = p, p
+	}
+	for _, l := range mergeLines(lines) {
+		r.Lines = append(r.Lines, store.PlacedLine{Place: known[l.Allotment], Quantity: l.Quantity})
 	}
 	return r, sameGroup(places)
 }

@@ -31,6 +31,10 @@ func TestAdoptBegin(t *testing.T) {
 	if again := f.adoptBegin(f.place, "claim"); again.Epoch != 1 || again.Sequence != 1 {
 		t.Errorf("again: %+v", again)
 	}
+	f.advance(-time.Hour) // a clock that went back: nobody waits for a lease that has more left than one can have
+	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "another", lease); past == nil || err != nil {
+		t.Errorf("after the clock went back: %v", err)
+	}
 	f.broken()
 
 	nothing := store.Place{Allotment: f.place.Allotment + "-x", Group: f.place.Allotment + "-x", Buckets: 16}
@@ -55,7 +59,7 @@ func TestClaimOfAnAdopt(t *testing.T) {
 	f.stale("second", h)
 	f.unchanged(before, f.place.Group, "a second claim")
 
-	f.adoptBegin(f.place, "first") // renews
+	must(t, f.AdoptRenew(f.ctx(), f.place, "first", lease))
 	f.advance(lease - patience/4)
 	if past, _, _ := f.AdoptBegin(f.ctx(), f.place, "second", lease); past != nil {
 		t.Error("taken over although renewed")
@@ -81,6 +85,7 @@ func (f *fixture) stale(claim string, h store.Hold) {
 	f.t.Helper()
 	record := store.Record{Hold: h, Index: h.ExpireTime}
 	for name, err := range map[string]error{
+		"AdoptRenew":  f.AdoptRenew(f.ctx(), f.place, claim, lease),
 		"Scan":        errOf(f.Scan(f.ctx(), f.place, claim, false, []int{0}, []string{""})),
 		"Scan buyers": errOf(f.Scan(f.ctx(), f.place, claim, true, []int{0}, []string{""})),
 		"AdoptReset":  f.AdoptReset(f.ctx(), f.place, claim),
@@ -262,4 +267,62 @@ func TestAdoptChangesHolds(t *testing.T) {
 	if again := f.hold("goes", "request", 1); again.Token.Epoch != 2 {
 		t.Errorf("a new hold: %+v", again)
 	}
+}
+
+// A live record that an adopt has set notes from when its deadline counts. It is a record like any other.
+func TestAdoptNotesItsTime(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 40)
+	second := f.withSecond(10)
+	names := []string{"get", "extend", "cancel", "lapse", "confirm", "refuse", "late", "sold"}
+	holds := map[string]store.Hold{}
+	for _, name := range names {
+		holds[name] = f.hold(name, "request", 1)
+	}
+	inCart := f.cartOf("cart", "request", second, 1, 1)[0]
+	f.adoptBegin(f.place, "claim")
+	records, _ := f.survivors("claim")
+	now := f.now().Truncate(time.Millisecond)
+	for i := range records {
+		records[i].Base = now
+	}
+	counters := store.Counters{Capacity: 40, Available: 31, Held: 9}
+	f.rebuild("claim", 2, 1, records, buyersOf(records, nil), counters)
+	again, damaged := f.walk("", false).Records, f.walk("", false).Damaged
+	if len(again) != 9 || len(damaged) > 0 {
+		t.Fatalf("%d records, damaged %v", len(again), damaged)
+	}
+	for _, r := range again {
+		if !r.Base.Equal(now) || r.OrderID != "" {
+			t.Errorf("record %+v, want its deadline to count from %v", r, now)
+		}
+	}
+	if got := f.get(inCart); got.Cart != inCart.Cart || got.OrderID != "" {
+		t.Errorf("in a cart: %+v", got)
+	}
+	f.get(holds["get"])
+	f.extend(holds["extend"])
+	f.cancel(holds["cancel"])
+	b := f.begin("order", holds["confirm"])
+	f.finish(holds["confirm"], soldVerdict(b[0].Hold))
+	b = f.begin("order-2", holds["refuse"])
+	f.finish(holds["refuse"], store.Verdict{Kind: store.VerdictRefusedCart, Token: b[0].Token})
+	f.finish(holds["sold"], store.Verdict{Kind: store.VerdictSold, Token: holds["sold"].Token, Sale: store.Sale{OrderID: "o", Quantity: 1}})
+	f.advance(holdTime)
+	if n := f.release(holds["lapse"], holds["late"]); n != 2 {
+		t.Errorf("released %d", n)
+	}
+	f.begin("order-3", holds["late"])
+	for name, want := range map[string]store.HoldState{
+		"cancel": store.Cancelled, "confirm": store.Sold, "refuse": store.Cancelled, "sold": store.Sold, "lapse": store.Lapsed, "late": store.Confirming,
+	} {
+		if got := f.get(holds[name]); got.State != want {
+			t.Errorf("%s: state %d, want %d", name, got.State, want)
+		}
+	}
+	f.adoptBegin(f.place, "claim-2")
+	if records, damaged := f.survivors("claim-2"); len(records) != 9 || len(damaged) != 0 {
+		t.Errorf("a second adopt found %d records, damaged %v", len(records), damaged)
+	}
+	f.broken()
 }

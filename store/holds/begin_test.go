@@ -109,7 +109,7 @@ func TestBeginRefuses(t *testing.T) {
 	for name, reason := range map[string]store.Reason{
 		"cancelled": store.HoldCancelled, "sold": store.OrderMismatch, "confirming": store.OrderMismatch,
 		"unknown": store.HoldNotFound, "shrink": store.HoldNotFound,
-		"refused for the order": store.OrderExists, "refused for the cart": store.HoldCancelled,
+		"refused for the order": store.HoldCancelled, "refused for the cart": store.HoldCancelled,
 	} {
 		_, err := f.Begin(f.ctx(), f.beginRequest("another order", all[name]))
 		no := store.Refused(err, reason)
@@ -120,6 +120,9 @@ func TestBeginRefuses(t *testing.T) {
 		if want := map[string]string{"sold": "order-soldrequest", "confirming": "order"}[name]; reason == store.OrderMismatch && no.OrderID != want {
 			t.Errorf("%s: the refusal names order %q, want %q", name, no.OrderID, want)
 		}
+	}
+	if no := refusal(t, errOf(f.Begin(f.ctx(), f.beginRequest("twice", orderTaken))), store.OrderExists); no.OrderID != "twice" {
+		t.Errorf("ORDER_EXISTS names order %q", no.OrderID) // on every repeat
 	}
 	// A repeat of what was sold finds it sold.
 	got := f.begin("order-soldrequest", all["sold"])

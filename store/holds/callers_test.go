@@ -101,7 +101,9 @@ func TestExtendLimit(t *testing.T) {
 	f.advance(30 * second)
 	before := f.dump(f.place.Group)
 	_, err := f.Extend(f.ctx(), f.placed(h))
-	refusal(t, err, store.ExtensionLimit)
+	if no := refusal(t, err, store.ExtensionLimit); !near(no.HoldRemaining, 30*second, patience) || no.HoldID != h.ID.String() {
+		t.Errorf("EXTENSION_LIMIT: %+v, want 30s left", no)
+	}
 	f.unchanged(before, f.place.Group, "a refused extension")
 	f.advance(30 * second)
 	_, err = f.Extend(f.ctx(), f.placed(h))
@@ -166,7 +168,9 @@ func TestExtendByState(t *testing.T) {
 	rules.State, rules.ClosesAt = store.StateOpen, f.now()
 	must(t, f.apply(store.Change{Number: 3, Kind: store.ChangeRules, Rules: rules}))
 	_, err = f.Extend(f.ctx(), f.placed(h))
-	refusal(t, err, store.Closed)
+	if no := refusal(t, err, store.Closed); !no.ClosesAt.Equal(instant(millis(rules.ClosesAt))) {
+		t.Errorf("closed at %v, want %v", no.ClosesAt, rules.ClosesAt)
+	}
 }
 
 func TestCancel(t *testing.T) {

@@ -113,8 +113,8 @@ func TestCartRepeat(t *testing.T) {
 		"another line of it, alone": {line(second, 3)},
 	} {
 		_, err := f.Create(f.ctx(), cart("buyer", "request", lines...))
-		if store.Refused(err, store.RequestMismatch) == nil {
-			t.Errorf("%s: got %v, want REQUEST_MISMATCH", name, err)
+		if no := store.Refused(err, store.RequestMismatch); no == nil || no.Field != "lines" {
+			t.Errorf("%s: got %v, %+v, want REQUEST_MISMATCH of the lines", name, err, no)
 		}
 	}
 	f.unchanged(before, f.place.Group, "a repeat")

@@ -85,11 +85,16 @@ func TestClaimMendsTheIndex(t *testing.T) {
 	for _, id := range f.work().Confirms {
 		holds = append(holds, store.Hold{ID: id})
 	}
+	var told atomic.Int64
+	f.OnDamage(func(store.Place) { told.Add(1) })
 	if got := f.claim(holds...); len(got) != 2 {
 		t.Errorf("claimed %d, want the confirm and the shrink", len(got))
 	}
 	if n := len(f.work().Confirms); n != 0 {
 		t.Errorf("%d are still due: the index was not mended", n)
+	}
+	if told.Load() != 1 {
+		t.Errorf("told of %d damaged records, want the one that is missing", told.Load())
 	}
 }
 

@@ -74,7 +74,7 @@ func createError(r store.CreateRequest, ids []store.HoldID, o *op) error {
 	case statusClosed:
 		no.Reason = store.Closed
 	case statusMismatch:
-		no.Reason, no.HoldID, no.Field = store.RequestMismatch, ids[i].String(), "request_id"
+		no.Reason, no.HoldID, no.Field = store.RequestMismatch, ids[i].String(), result.text(2)
 	case statusTooMany:
 		return &store.InvalidField{Field: "quantity", Problem: fmt.Sprintf(
 			"is %d, allotment %s allows at most %d in one hold", line.Quantity, line.Allotment, f.perHold)}

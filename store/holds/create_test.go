@@ -73,7 +73,7 @@ func TestCreateRepeat(t *testing.T) {
 	}
 	_, err := f.Create(f.ctx(), f.request("buyer", "request", 4))
 	no := refusal(t, err, store.RequestMismatch)
-	if no.HoldID != first.ID.String() || no.Field != "request_id" {
+	if no.HoldID != first.ID.String() || no.Field != "quantity" {
 		t.Errorf("mismatch names hold %s and field %s", no.HoldID, no.Field)
 	}
 	f.unchanged(before, f.place.Group, "a repeat")
@@ -225,6 +225,9 @@ func TestOpensAndCloses(t *testing.T) {
 	f.advance(time.Hour)
 	_, err = f.Create(f.ctx(), f.request("b", "request", 1))
 	refusal(t, err, store.Closed)
+	if c := f.counters(f.place)[0]; c.State != store.StateClosed {
+		t.Errorf("state %d when its time is over, want CLOSED", c.State)
+	}
 	if h := f.hold("a", "request", 1); h.State != store.Lapsed { // what was granted is still answered
 		t.Errorf("the repeat's hold is in state %d", h.State)
 	}

@@ -208,7 +208,7 @@ func (m *model) begin(h *modelHoldState, order string, part int64) store.Reason 
 		}
 		return ""
 	case store.Cancelled:
-		if h.reason == store.EndedByOrder {
+		if h.reason == store.EndedByOrder && h.order == order {
 			return store.OrderExists
 		}
 		return store.HoldCancelled

@@ -184,10 +184,14 @@ func decodeFacts(v []any) facts {
 }
 
 func (f facts) counters(p store.Place, now int64) store.Counters {
+	state := store.AllotmentState(f.state)
+	if f.closes != 0 && f.closes <= now {
+		state = store.StateClosed
+	}
 	return store.Counters{
 		Place: p, Epoch: f.epoch, Capacity: f.capacity, Available: f.available, Held: f.held,
 		Confirming: f.confirming, Shrinking: f.shrinking, Sold: f.sold, Version: f.version, Feed: f.feed,
-		State: store.AllotmentState(f.state), NextLapse: instant(f.next), Now: instant(now),
+		State: state, NextLapse: instant(f.next), Now: instant(now),
 	}
 }
 

@@ -1,7 +1,6 @@
 package holds
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -41,6 +40,9 @@ func TestDue(t *testing.T) {
 	}
 	if diff := cmp.Diff(ids([]store.Hold{ended}), w.Ended); diff != "" {
 		t.Errorf("ended (-want +got):\n%s", diff)
+	}
+	if w.Remembered != 1 || work[0].Remembered != 0 {
+		t.Errorf("remembered %d and %d, want 1 and 0", w.Remembered, work[0].Remembered)
 	}
 	if w.Held != 6 || w.Confirming != 1 || w.Capacity != 100 || w.Off() != 0 {
 		t.Errorf("counters %+v", w.Counters)
@@ -131,11 +133,17 @@ func TestReleaseOfDamaged(t *testing.T) {
 	must(t, f.raw.HDel(f.ctx(), recordsKey(f.place, gone.ID.Bucket(f.place.Buckets)), packTag(gone.ID.Tag)).Err())
 	f.damageBuyer("spoilt", "rubbish")
 	f.advance(holdTime)
+	var told atomic.Int64
+	f.OnDamage(func(p store.Place) {
+		if p == f.place {
+			told.Add(1)
+		}
+	})
 	if n := f.release(gone, bad, good, spoilt); n != 1 {
 		t.Errorf("released %d, want the good one", n)
 	}
-	if got := f.logs.count("record is damaged"); got != 3 {
-		t.Errorf("logged %d damaged holds, want 3:\n%s", got, f.logs)
+	if got := f.logs.count("record is damaged"); got != 3 || told.Load() != 3 {
+		t.Errorf("logged %d damaged holds and told of %d, want 3:\n%s", got, told.Load(), f.logs)
 	}
 	if w := f.work(); len(w.Lapsed) != 0 {
 		t.Errorf("still due: %v", w.Lapsed)
@@ -213,46 +221,4 @@ func TestPurgeMendsTheIndex(t *testing.T) {
 	}
 	_, err := f.Get(f.ctx(), f.placed(bad))
 	refusal(t, err, store.HoldNotFound)
-}
-
-func TestLeave(t *testing.T) {
-	t.Parallel()
-	f := setup(t, 20)
-	second := f.withSecond(5)
-	must(t, f.SetPlace(f.ctx(), f.place))
-	h := f.hold("buyer", "request", 1)
-	closed := defaultRules()
-	closed.State = store.StateClosed
-	stays := func(why string, feed int64) {
-		t.Helper()
-		before := f.dump(f.place.Group)
-		if err := f.Leave(f.ctx(), f.place, feed); !errors.Is(err, store.ErrStale) {
-			t.Errorf("%s: Leave: %v, want ErrStale", why, err)
-		}
-		f.unchanged(before, f.place.Group, "Leave while "+why)
-	}
-	stays("it is open", 0)
-	must(t, f.apply(store.Change{Number: 1, Kind: store.ChangeRules, Rules: closed}))
-	stays("a hold lives", 1)
-	b := f.begin("order", h)
-	stays("a confirm is under way", 1)
-	f.finish(h, soldVerdict(b[0].Hold))
-	shrunk := f.shrink("r", 1)
-	stays("a shrink is under way", 1)
-	f.finish(shrunk.Hold, soldVerdict(shrunk.Hold))
-	stays("a change is not applied", 2)
-
-	must(t, f.Leave(f.ctx(), f.place, 1))
-	for where := range f.dump(f.place.Group) {
-		if isOf(where, f.place) {
-			t.Errorf("left over: %s", where)
-		}
-	}
-	_, found, err := f.Place(f.ctx(), f.place.Allotment)
-	if found || err != nil {
-		t.Errorf("the hint is left over: %v", err)
-	}
-	adoptNeeded(t, f.Leave(f.ctx(), f.place, 1), f.place)
-	adoptNeeded(t, errOf(f.Create(f.ctx(), f.request("a", "request", 1))), f.place)
-	f.wantAt(second, "available 5") // another of the group stays
 }

@@ -174,12 +174,12 @@ func TestAdoptKeepsHolds(t *testing.T) {
 	f.rebuild("claim", 2, 2, records, entries, counters)
 	twice := f.mustState()
 
-	comparable := func(s *state) any { return []any{s.holds, s.deadlines, s.leases, s.ended, s.buyers, s.markers} }
+	kept := func(s *state) any { return []any{s.holds, s.deadlines, s.leases, s.ended, s.buyers, s.markers} }
 	allow := cmp.AllowUnexported(heldRecord{}, buyerTotals{})
-	if diff := cmp.Diff(comparable(before), comparable(once), allow); diff != "" {
+	if diff := cmp.Diff(kept(before), kept(once), allow); diff != "" {
 		t.Errorf("an adopt changed what it found (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff(comparable(once), comparable(twice), allow); diff != "" {
+	if diff := cmp.Diff(kept(once), kept(twice), allow); diff != "" {
 		t.Errorf("the second walk gave another state (-once +twice):\n%s", diff)
 	}
 	f.want("epoch 2, capacity 40, sequence 9")

@@ -174,13 +174,13 @@ func (f *fixture) work() store.Work {
 }
 
 // refusal checks that err is a refusal for the reason, and returns it.
-func refusal(t testing.TB, err error, reason store.Reason) *store.Refusal {
+func refusal(t testing.TB, err error, reason store.Reason) store.Refusal {
 	t.Helper()
 	no := store.Refused(err, reason)
 	if no == nil {
 		t.Fatalf("got error %v, want refusal %s", err, reason)
 	}
-	return no
+	return *no
 }
 
 func invalidField(t testing.TB, err error, field string) {

@@ -246,11 +246,12 @@ func TestLastUnit(t *testing.T) {
 			_, err := replicas[i%3].Create(f.ctx(), f.request(name, "request", 1))
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil {
+			switch {
+			case err == nil:
 				granted = append(granted, name)
-			} else if store.Refused(err, store.AllHeld) != nil {
+			case store.Refused(err, store.AllHeld) != nil:
 				refused = append(refused, name)
-			} else {
+			default:
 				t.Errorf("Create: %v", err)
 			}
 		})

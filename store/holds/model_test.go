@@ -85,14 +85,14 @@ func (m *model) usedBy(buyer string) (held int64) {
 
 // releaseDue releases what is due, of one buyer or of all; false: nothing was.
 func (m *model) releaseDue(buyer string, all bool) bool {
-	any := false
+	found := false
 	for _, h := range m.holds {
 		if h.due(m.now) && (all || h.buyer == buyer) {
 			m.lapse(h)
-			any = true
+			found = true
 		}
 	}
-	return any
+	return found
 }
 
 // fits makes room for units of a buyer as far as lapsed holds can; "" if it does.

@@ -125,7 +125,7 @@ func TestReplica(t *testing.T) {
 	other := &fixture{t: t, clock: f.clock, place: f.place, places: f.places}
 	other.open(onRedis(second.URL()))
 	host, port, _ := strings.Cut(first.Addr(), ":")
-	must(t, other.raw.SlaveOf(f.ctx(), host, port).Err())
+	must(t, other.raw.ReplicaOf(f.ctx(), host, port).Err())
 	storetest.Eventually(t, patience, func() error {
 		info, err := other.raw.Info(context.Background(), "replication").Result()
 		if err == nil && !strings.Contains(info, "master_link_status:up") {
@@ -146,10 +146,10 @@ func TestReplica(t *testing.T) {
 		t.Errorf("AdoptBegin on a replica: %+v, %v, %v", past, left, err)
 	}
 	other.stale("claim-2", records[0].Hold)
-	must(t, other.raw.SlaveOf(f.ctx(), "NO", "ONE").Err()) // promoted
+	must(t, other.raw.ReplicaOf(f.ctx(), "NO", "ONE").Err()) // promoted
 	other.shutGate(records[0].Hold)
 	host, port, _ = strings.Cut(second.Addr(), ":")
-	must(t, f.raw.SlaveOf(f.ctx(), host, port).Err()) // demoted
+	must(t, f.raw.ReplicaOf(f.ctx(), host, port).Err()) // demoted
 	f.needsAdopt()
 	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "claim-3", lease); past != nil || err != nil {
 		t.Errorf("AdoptBegin on a demoted master: %+v, %v", past, err)

@@ -113,9 +113,7 @@ func TestScanOfDamaged(t *testing.T) {
 		t.Errorf("damaged (-want +got):\n%s", diff)
 	}
 	var left []store.Record
-	for _, r := range all.Records {
-		left = append(left, r)
-	}
+	left = append(left, all.Records...)
 	f.rebuild("claim", 2, 1, left, buyersOf(left, nil), store.Counters{Capacity: 100, Available: 100 - int64(len(left)), Held: int64(len(left))})
 	if again := f.walk("", false); len(again.Records) != len(left) || !slices.Equal(again.Damaged, []string{cart.ID.Tag}) {
 		t.Errorf("after the adopt: %d records, damaged %v; want %d", len(again.Records), again.Damaged, len(left))

@@ -2,6 +2,7 @@ package holds
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -175,7 +176,7 @@ func TestPurge(t *testing.T) {
 		}
 	}
 	f.advance(2*holdTime + patience)
-	others := append(holds, all["confirming"], all["shrink"], live, all["unknown"])
+	others := append(slices.Clone(holds), all["confirming"], all["shrink"], live, all["unknown"])
 	if got := f.work().Ended; len(got) != len(holds) {
 		t.Errorf("%d are to be purged, want %d", len(got), len(holds))
 	}

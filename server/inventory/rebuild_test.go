@@ -1,0 +1,164 @@
+package inventory_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/server/inventory"
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/local"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+// slowLedger takes longer for buyers' totals than a claim lasts.
+type slowLedger struct{ inventory.Ledger }
+
+func (s slowLedger) BuyerTotals(ctx context.Context, allotment string, feed int64, f func(string, int64) error) error {
+	timer := time.NewTimer(400 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C: // not a wait: the time itself is the fault
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.Ledger.BuyerTotals(ctx, allotment, feed, f)
+}
+
+// TestSlowAdoptKeepsItsClaim: replicas do not take a claim from each other while its owner works, however long that
+// takes. They once did, each starting anew, for as long as there were two of them.
+func TestSlowAdoptKeepsItsClaim(t *testing.T) {
+	w := newWorld(t, 3, withOptions(func(o *inventory.Options) {
+		o.AdoptLease = 100 * time.Millisecond
+		o.Ledger, o.Background = slowLedger{o.Ledger}, slowLedger{o.Background}
+	}))
+	a := w.open(5)
+	together(6, func(i int) {
+		if _, err := w.at(i).Availability(w.ctx(), a); err != nil {
+			t.Errorf("availability: %v", err)
+		}
+	})
+	var epoch int64
+	w.query("select epoch from allotments where id = $1", []any{a}, &epoch)
+	if epoch > 3 {
+		t.Errorf("epoch %d after one loss: claims were taken over", epoch)
+	}
+}
+
+// endless fails the last step of the next adopts.
+type endless struct {
+	inventory.Redis
+	fails *atomic.Int64
+}
+
+func (e endless) AdoptEnd(ctx context.Context, a store.Allotment, claim string, c store.Counters, sequence int64) error {
+	if e.fails.Add(-1) >= 0 {
+		return store.ErrUnavailable
+	}
+	return e.Redis.AdoptEnd(ctx, a, claim, c, sequence)
+}
+
+// TestRepeatedAdoptAddsNoTime: a hold gets back the time that an outage took from it, once, however many adopts are
+// begun before one is ended.
+func TestRepeatedAdoptAddsNoTime(t *testing.T) {
+	var fails atomic.Int64
+	w := newWorld(t, 1, withOptions(func(o *inventory.Options) {
+		quiet(o)
+		o.Redis = endless{o.Redis, &fails}
+		o.AdoptLease = 20 * time.Millisecond
+	}))
+	a := w.open(5)
+	h := w.hold(a, "ann", "r", 1)
+	w.advance(10 * time.Minute) // an outage
+	fails.Store(3)
+	if err := w.raw.HSet(w.ctx(), "hf:{"+a+"}:c", "identity", "another").Err(); err != nil {
+		t.Fatal(err)
+	}
+	id := h.ID
+	storetest.Eventually(t, patience, func() (err error) {
+		h, err = w.at(0).Hold(w.ctx(), id)
+		return err
+	})
+	if fails.Load() > 0 {
+		t.Error("the fault did not hit")
+	}
+	if h.State != store.Held || h.Remaining > store.DefaultHoldDuration || h.Remaining < store.DefaultHoldDuration-30*time.Second {
+		t.Errorf("after the adopts it is in state %d with %s left", h.State, h.Remaining)
+	}
+}
+
+// TestOldHoldWithNewerRefusal: a hold that came back with an older Redis, whose id the ledger has refused under a newer
+// token meanwhile, is ended by the adopt. It once stayed CONFIRMING for ever when it was confirmed.
+func TestOldHoldWithNewerRefusal(t *testing.T) {
+	r := storetest.NewRedis(t, local.RedisOptions{})
+	w := newWorld(t, 1, withRedis(r.URL()))
+	a := w.open(5)
+	h := w.hold(a, "ann", "1", 1)
+	old := map[string]string{}
+	for _, key := range w.raw.Keys(w.ctx(), "hf:{*").Val() {
+		old[key] = w.raw.Dump(w.ctx(), key).Val()
+	}
+	w.raw.FlushAll(w.ctx())
+	w.confirm(w.hold(a, "ann", "0", 1), "A")
+	again := w.hold(a, "ann", "1", 1)
+	_, err := w.at(0).ConfirmHold(w.ctx(), store.ConfirmHold{ID: again.ID, OrderID: "A"})
+	wantRefusal(t, err, store.OrderExists)
+	w.raw.FlushAll(w.ctx())
+	for key, value := range old {
+		if err := w.raw.RestoreReplace(w.ctx(), key, 0, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.raw.HSet(w.ctx(), "hf:{"+a+"}:c", "identity", "another")
+	if got, err := w.at(0).Hold(w.ctx(), h.ID); err != nil || got.State != store.Cancelled {
+		t.Errorf("the old hold is %+v, %v", got, err)
+	}
+	_, err = w.at(0).ConfirmHold(w.ctx(), store.ConfirmHold{ID: h.ID, OrderID: "B"})
+	wantRefusal(t, err, store.HoldCancelled)
+	w.wantStock(a, 4, 0, 1)
+}
+
+// TestOrderExistsIsForItsOrder: an order that never bought is not told that it did.
+func TestOrderExistsIsForItsOrder(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.open(5)
+	first, second := w.hold(a, "ann", "1", 1), w.hold(a, "ann", "2", 1)
+	w.confirm(first, "A")
+	for range 2 {
+		_, err := w.at(0).ConfirmHold(w.ctx(), store.ConfirmHold{ID: second.ID, OrderID: "A"})
+		if no := wantRefusal(t, err, store.OrderExists); no.HoldID != first.ID.String() {
+			t.Errorf("ORDER_EXISTS names %s, want %s", no.HoldID, first.ID)
+		}
+	}
+	_, err := w.at(0).ConfirmHold(w.ctx(), store.ConfirmHold{ID: second.ID, OrderID: "B"})
+	wantRefusal(t, err, store.HoldCancelled)
+}
+
+// TestListHoldsOfAHugeAllotment: a page comes within its time, full or not, and the pages lead to the end.
+func TestListHoldsOfAHugeAllotment(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.open(200_000)
+	h := w.hold(a, "ann", "1", 1)
+	found := 0
+	for page, pages := "", 0; ; pages++ {
+		holds, next, err := w.at(0).ListHolds(w.ctx(), store.HoldFilter{Allotment: a}, page, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range holds {
+			if got.ID == h.ID {
+				found++
+			}
+		}
+		if page = next; page == "" {
+			break
+		}
+		if pages > 1000 {
+			t.Fatal("the pages do not end")
+		}
+	}
+	if found != 1 {
+		t.Errorf("found %d times", found)
+	}
+}

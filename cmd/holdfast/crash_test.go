@@ -210,7 +210,7 @@ func TestCrashesOfSupervisors(t *testing.T) {
 			c := crash{point: "confirm-after-begin", prepare: []call{open, holdTwo}, call: buy, want: stock{10, 8, 0, 2}}
 			c.kill(t, servers)
 			_ = servers.servers[0].Process.Kill() // the healthy one: nobody is left who knows of the confirm
-			doomed := servers.add(t, "HOLDFAST_FAILPOINT="+point)
+			doomed := servers.addDoomed(t, "HOLDFAST_FAILPOINT="+point)
 			if code := doomed.exit(t, time.Minute); code != 137 {
 				t.Fatalf("the second server ended with %d", code)
 			}

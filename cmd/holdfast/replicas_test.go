@@ -40,10 +40,16 @@ func startCluster(t *testing.T, n int) *cluster {
 // add starts one more server, with settings in its environment, and waits until it is ready.
 func (c *cluster) add(t *testing.T, environment ...string) *process {
 	t.Helper()
-	p := startWith(t, environment, "serve", "--grpc-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0", "--log-format=text",
-		"--drain-delay=0s", "--redis-url="+c.redisURL, "--postgres-url="+c.postgresURL)
+	p := c.addDoomed(t, environment...)
 	until(t, 60*time.Second, "readiness", func() bool { return strings.Contains(p.err.String(), "msg=ready") })
 	c.servers = append(c.servers, p)
 	c.conns = append(c.conns, connect(t, p))
 	return p
+}
+
+// addDoomed starts one more server, which may end at any moment.
+func (c *cluster) addDoomed(t *testing.T, environment ...string) *process {
+	t.Helper()
+	return startWith(t, environment, "serve", "--grpc-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0", "--log-format=text",
+		"--drain-delay=0s", "--redis-url="+c.redisURL, "--postgres-url="+c.postgresURL)
 }

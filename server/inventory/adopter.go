@@ -167,9 +167,10 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool) error {
 func (a *adopter) claimed(ctx context.Context, r *rebuild) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	place, claim := r.row.Place, r.claim
 	go func() {
 		for pause(ctx, a.v.o.AdoptLease/4) == nil {
-			if err := a.v.redis.AdoptRenew(ctx, r.row.Place, r.claim, a.v.o.AdoptLease); errors.Is(err, store.ErrStale) {
+			if err := a.v.redis.AdoptRenew(ctx, place, claim, a.v.o.AdoptLease); errors.Is(err, store.ErrStale) {
 				stop(err)
 			}
 		}

@@ -120,7 +120,7 @@ func TestSoldOutAndAllHeld(t *testing.T) {
 
 	_, err := f.Create(f.ctx(), f.request("d", "request", 7)) // 6 are unsold
 	no := refusal(t, err, store.SoldOut)
-	want := &store.Refusal{Reason: store.SoldOut, Allotment: f.place.Allotment, Requested: 7, Capacity: 10, Sold: 4, Held: 5, Version: no.Version}
+	want := store.Refusal{Reason: store.SoldOut, Allotment: f.place.Allotment, Requested: 7, Capacity: 10, Sold: 4, Held: 5, Version: no.Version}
 	if diff := cmp.Diff(want, no); diff != "" || no.Version == 0 {
 		t.Errorf("SOLD_OUT, version %d (-want +got):\n%s", no.Version, diff)
 	}

@@ -95,7 +95,7 @@ func (s *Store) run(l lane, ops []*op) {
 
 func (s *Store) timeoutOf(l lane) time.Duration {
 	if l == laneUpkeep {
-		return upkeepTimeout
+		return max(upkeepTimeout, s.timeout)
 	}
 	return s.timeout
 }

@@ -140,11 +140,15 @@ func clientOptions(o Options) (*redis.Options, error) {
 	options.DisableIdentity = true
 	options.MaxRetries = -1
 	options.ContextTimeoutEnabled = true
-	options.DialTimeout = 50 * time.Millisecond
+	timeout := o.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	options.DialTimeout = timeout * 5 / 8 // 50 ms by default: what is left is for the call
 	options.DialerRetries = 1
-	options.ReadTimeout = upkeepTimeout // a backstop: every call has a context with a deadline
-	options.WriteTimeout = upkeepTimeout
-	options.PoolTimeout = 20 * time.Millisecond
+	options.ReadTimeout = max(upkeepTimeout, timeout) // a backstop: every call has a context with a deadline
+	options.WriteTimeout = options.ReadTimeout
+	options.PoolTimeout = timeout / 4 // 20 ms by default
 	options.PoolSize = 16
 	options.PipelinePoolSize = -1
 	options.ReadBufferSize = 64 << 10

@@ -72,7 +72,7 @@ func (b *book) standing(c store.Confirm, verdicts []store.Verdict) (open []int, 
 		default:
 			verdicts[i] = store.Verdict{Kind: store.VerdictStale}
 			open = append(open, i)
-			stale = stale || b.superseded(line) || exists && newer(outcome.Verdict.Token, line.Token)
+			stale = stale || b.superseded(line) || exists && outcome.Verdict.Token.After(line.Token)
 		}
 	}
 	return open, refused, stale
@@ -83,11 +83,6 @@ func (b *book) standing(c store.Confirm, verdicts []store.Verdict) (open []int, 
 func (b *book) superseded(line store.ConfirmLine) bool {
 	allotment, exists := b.allotments[line.ID.Allotment]
 	return !exists || allotment.epoch != line.Epoch
-}
-
-// newer says that a hold with token a was made after one with token b.
-func newer(a, b store.Token) bool {
-	return a.Epoch > b.Epoch || a.Epoch == b.Epoch && a.Sequence > b.Sequence
 }
 
 // tentative judges an open line by itself, and takes what it needs if that is there: until undo,

@@ -32,6 +32,26 @@ func TestTwelveMigrationsAtOnce(t *testing.T) {
 	}
 }
 
+// TestMigrateLocksFirst: whoever migrates has the lock before anything else, and the others wait for it.
+func TestMigrateLocksFirst(t *testing.T) {
+	t.Parallel()
+	f := &fixture{t: t, url: storetest.Database(t)}
+	first, watcher := f.connect(), f.connect()
+	f.exec(first, `begin`)
+	f.exec(first, `select pg_advisory_xact_lock($1)`, migrateLock)
+	done := make(chan error, 1)
+	go func() { done <- Migrate(t.Context(), f.url) }()
+	f.eventuallyWaiting(watcher)
+	var tables int
+	if err := watcher.QueryRow(t.Context(), `select count(*) from pg_tables where schemaname = 'public'`).Scan(&tables); err != nil || tables != 0 {
+		t.Errorf("%d tables, %v; want none yet", tables, err)
+	}
+	f.exec(first, `commit`)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCheckSchema(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

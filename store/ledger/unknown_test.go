@@ -105,43 +105,43 @@ func TestLostCommitOfOtherWrites(t *testing.T) {
 func TestBackendKilledBeforeCommit(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10)
-	conn := f.connect()
-	kills := 1
-	f.mark = func(point string) {
-		if point == "ledger-before-commit" && kills > 0 {
-			kills--
-			f.exec(conn, `select pg_terminate_backend(pid) from pg_stat_activity
-				where datname = current_database() and state = 'idle in transaction'`)
-		}
-	}
-	f.sell(1, 2)
+	killer := f.connect()
+	inside, release := f.holdCommit()
+	var sale sync.WaitGroup
+	sale.Go(func() { f.sell(1, 2) })
+	<-inside
+	f.exec(killer, `select pg_terminate_backend(pid) from pg_stat_activity
+		where datname = current_database() and state = 'idle in transaction'`)
+	release()
+	sale.Wait()
 	f.wantSold(2)
-	if n := f.number(`select count(*) from outcomes`); n != 1 || kills != 0 {
-		t.Errorf("%d outcomes, %d kills left", n, kills)
+	if n := f.number(`select count(*) from outcomes`); n != 1 {
+		t.Errorf("%d outcomes, want 1", n)
 	}
 }
 
-// TestPausedInTransaction is P60: the server ends a transaction that its owner has left open.
+// TestPausedInTransaction is P60: the server ends a transaction that its owner has left open, and the owner, when it
+// wakes, begins again.
 func TestPausedInTransaction(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10)
-	conn := f.connect()
-	pauses := 1
-	f.mark = func(point string) {
-		if point == "ledger-before-commit" && pauses > 0 {
-			pauses--
-			storetest.Eventually(t, 5*time.Second, func() error {
-				var open int
-				err := conn.QueryRow(t.Context(), `select count(*) from pg_stat_activity
-					where datname = current_database() and state = 'idle in transaction'`).Scan(&open)
-				if err == nil && open != 0 {
-					err = errors.New("still open")
-				}
-				return err
-			})
+	watcher := f.connect()
+	inside, wake := f.holdCommit()
+	var sale sync.WaitGroup
+	sale.Go(func() { f.sell(1, 2) })
+	<-inside
+	storetest.Eventually(t, 5*time.Second, func() error {
+		var open int
+		err := watcher.QueryRow(t.Context(), `select count(*) from pg_stat_activity
+			where datname = current_database() and state = 'idle in transaction'`).Scan(&open)
+		if err == nil && open != 0 {
+			err = errors.New("the transaction is still open")
 		}
-	}
-	f.sell(1, 2)
+		return err
+	})
+	f.exec(watcher, `select from allotments for update nowait`)
+	wake()
+	sale.Wait()
 	f.wantSold(2)
 }
 

@@ -26,22 +26,17 @@ func (w *world) rawAvailable(id string) int64 {
 
 // TestLapseByEventAlone: Redis's announcement leads to the release, with the sweeper off and nobody asking.
 func TestLapseByEventAlone(t *testing.T) {
-	w := newWorld(t, 2, withOptions(func(o *inventory.Options) { o.WithoutSweep = true }))
-	a := w.open(5, shortHolds(time.Second))
-	for i := range 5 {
-		w.hold(a, fmt.Sprintf("buyer-%d", i), "r", 1)
-	}
-	storetest.Eventually(t, patience, func() error {
-		if n := w.rawAvailable(a); n != 5 {
-			return fmt.Errorf("available is %d", n)
-		}
-		return nil
-	})
+	lapseUnasked(t, func(o *inventory.Options) { o.WithoutSweep = true })
 }
 
 // TestLapseBySweepAlone: the sweeper releases on time, with events off and nobody asking.
 func TestLapseBySweepAlone(t *testing.T) {
-	w := newWorld(t, 2, withOptions(func(o *inventory.Options) { o.WithoutEvents = true }))
+	lapseUnasked(t, func(o *inventory.Options) { o.WithoutEvents = true })
+}
+
+func lapseUnasked(t *testing.T, drivers func(*inventory.Options)) {
+	t.Helper()
+	w := newWorld(t, 2, withOptions(drivers))
 	a := w.open(5, shortHolds(time.Second))
 	for i := range 5 {
 		w.hold(a, fmt.Sprintf("buyer-%d", i), "r", 1)

@@ -76,7 +76,8 @@ func (w *world) sweptTo(allotment string, want int64) {
 }
 
 // A +01:00 offset made a transfer expire at once; a sale's start used the visitor's zone.
-func TestS29OffsetInTheDeadline(t *testing.T) { // not parallel: it changes the zone of the process
+func TestS29OffsetInTheDeadline(t *testing.T) {
+	t.Parallel()
 	opens, err := time.Parse(time.RFC3339, "2026-03-29T10:00:00+02:00")
 	if err != nil {
 		t.Fatal(err)
@@ -87,15 +88,12 @@ func TestS29OffsetInTheDeadline(t *testing.T) { // not parallel: it changes the 
 			if err != nil {
 				t.Fatal(err)
 			}
-			usual := time.Local
-			time.Local = local
-			t.Cleanup(func() { time.Local = usual })
 			w := newWorld(t, 1)
 			var database string
 			w.query("select current_database()", nil, &database)
 			w.query("alter database "+database+" set timezone = '"+zone+"'", nil)
 
-			a := w.open(2, func(a *store.Allotment) { a.OpensAt = opens })
+			a := w.open(2, func(a *store.Allotment) { a.OpensAt = opens.In(local) })
 			w.stopClock()
 			w.advanceTo(time.Date(2026, 3, 29, 7, 59, 59, 900e6, time.UTC))
 			_, err = w.tryHold(0, a, "ann", "r1", 1)

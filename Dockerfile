@@ -1,8 +1,7 @@
-# The image of the holdfast command: one static binary, no shell, not root.
+# The image of the holdfast command: one static binary and certificates, no shell, not root.
 # `make image` builds it.
 
 ARG BUILD_IMAGE=golang:1.26-bookworm
-ARG RUNTIME_IMAGE=gcr.io/distroless/static-debian12:nonroot
 
 FROM ${BUILD_IMAGE} AS build
 WORKDIR /src
@@ -20,7 +19,7 @@ RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
 	-ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" \
 	-o /out/ ./cmd/...
 
-FROM ${RUNTIME_IMAGE}
+FROM scratch
 ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="holdfast" \
@@ -28,6 +27,7 @@ LABEL org.opencontainers.image.title="holdfast" \
 	org.opencontainers.image.licenses="Apache-2.0" \
 	org.opencontainers.image.version="${VERSION}" \
 	org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/ /usr/local/bin/
 # The number of nonroot, since Kubernetes' runAsNonRoot can not check a name.
 USER 65532:65532

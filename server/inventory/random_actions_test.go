@@ -106,10 +106,8 @@ func (s *story) grant(h store.Hold, before time.Time) error {
 			s.order = append(s.order, h.ID)
 		}
 	}
-	if order, sold := s.sales[h.ID]; sold && h.State != store.Sold {
-		if h.State == store.Held || h.State == store.Confirming {
-			return nil // its record was purged: a new hold, which can never become a second sale
-		}
+	// Another token is that of a new hold, made after the record was purged: it can never become a second sale.
+	if order, sold := s.sales[h.ID]; sold && h.State != store.Sold && h.Token == s.tokens[h.ID] {
 		return &brokenPromise{fmt.Sprintf("R4: %s was sold under %s, a repeat says state %d", h.ID, order, h.State)}
 	}
 	return nil
@@ -173,7 +171,7 @@ func (s *story) confirmed(id store.HoldID, order string, before time.Time, g *gr
 			if s.refused[sale.ID] == order {
 				return &brokenPromise{fmt.Sprintf("R4: %s was refused under %s as ORDER_EXISTS and is sold now", sale.ID, order)}
 			}
-			s.sales[sale.ID] = order
+			s.sales[sale.ID], s.tokens[sale.ID] = order, sale.Token
 		}
 		return nil
 	}

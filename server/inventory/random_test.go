@@ -160,10 +160,11 @@ type story struct {
 	allotments []string
 
 	granted map[store.HoldID]*grant
-	order   []store.HoldID          // of granted, oldest first
-	touched map[store.HoldID]bool   // somebody may have ended it on purpose
-	sales   map[store.HoldID]string // acknowledged: order
-	refused map[store.HoldID]string // ORDER_EXISTS was acknowledged: order
+	order   []store.HoldID               // of granted, oldest first
+	touched map[store.HoldID]bool        // somebody may have ended it on purpose
+	sales   map[store.HoldID]string      // acknowledged: order
+	tokens  map[store.HoldID]store.Token // of acknowledged sales
+	refused map[store.HoldID]string      // ORDER_EXISTS was acknowledged: order
 	orders  int
 
 	kept                     map[string]string // an older Redis state
@@ -183,7 +184,7 @@ type grant struct {
 func newStory(l *lab, h *holds.Store, offset *atomic.Int64, seed uint64) *story {
 	s := &story{
 		lab: l, rng: rand.New(rand.NewPCG(seed, 20260730)), holds: h, offset: offset,
-		granted: map[store.HoldID]*grant{}, touched: map[store.HoldID]bool{}, sales: map[store.HoldID]string{}, refused: map[store.HoldID]string{},
+		granted: map[store.HoldID]*grant{}, touched: map[store.HoldID]bool{}, sales: map[store.HoldID]string{}, tokens: map[store.HoldID]store.Token{}, refused: map[store.HoldID]string{},
 	}
 	prefix := fmt.Sprintf("s%d-%d", seed, time.Now().UnixNano()%1_000_000_000)
 	s.allotments = []string{prefix + "-a", prefix + "-b"}
@@ -362,7 +363,7 @@ func (s *story) loseRedis(ctx context.Context, number int) {
 		case kind == 0, kind == 1 && isCounters:
 			s.must(s.lab.raw.Del(ctx, key).Err())
 		case kind == 2 && isCounters:
-			s.must(s.lab.raw.HSet(ctx, key, "identity", "another").Err())
+			s.must(s.lab.raw.HSet(ctx, key, "identity", "another", "adoptee", "another").Err())
 		case kind == 5 && isCounters && s.lab.raw.HExists(ctx, key, "epoch").Val():
 			s.must(s.lab.raw.HIncrBy(ctx, key, "capacity", 2).Err())
 			s.must(s.lab.raw.HIncrBy(ctx, key, "available", 2).Err())
@@ -404,7 +405,7 @@ func (s *story) goBack(ctx context.Context, keys []string) {
 		for key, value := range s.kept {
 			p.RestoreReplace(ctx, key, 0, value)
 			if strings.HasPrefix(key, "hf:{"+s.allotments[0]+"}:c") {
-				p.HSet(ctx, key, "identity", "another")
+				p.HSet(ctx, key, "identity", "another", "adoptee", "another")
 			}
 		}
 		return nil

@@ -106,8 +106,10 @@ func (s *story) grant(h store.Hold, before time.Time) error {
 			s.order = append(s.order, h.ID)
 		}
 	}
-	// Another token is that of a new hold, made after the record was purged: it can never become a second sale.
-	if order, sold := s.sales[h.ID]; sold && h.State != store.Sold && h.Token == s.tokens[h.ID] {
+	// Another token is that of a new hold, made after the record was purged: it can never become a second sale. And
+	// what was HELD or CONFIRMING when this call was decided may have been sold before it was answered.
+	ended := h.State == store.Lapsed || h.State == store.Cancelled
+	if order, sold := s.sales[h.ID]; sold && ended && h.Token == s.tokens[h.ID] {
 		return &brokenPromise{fmt.Sprintf("R4: %s was sold under %s, a repeat says state %d", h.ID, order, h.State)}
 	}
 	return nil

@@ -175,6 +175,7 @@ func (s *supervisor) look(ctx context.Context, p store.Place, row *store.Allotme
 			return
 		}
 		w := work[0]
+		s.watchClock(w.Now, time.Now())
 		s.v.driveOn(ctx, p, w.Confirms)
 		if len(w.Ended) > 0 {
 			if err := s.v.redis.Purge(ctx, p, w.Ended); err != nil {
@@ -200,7 +201,6 @@ func (s *supervisor) adopt(ctx context.Context, p store.Place, err error) {
 
 // judge looks at the numbers.
 func (s *supervisor) judge(ctx context.Context, w store.Work, row *store.Allotment) {
-	s.watchClock(w.Now)
 	if !w.NextLapse.IsZero() {
 		s.v.sweeper.note(w.Allotment, w.NextLapse.Sub(w.Now))
 	}
@@ -249,11 +249,10 @@ func (s *supervisor) remember(w store.Work, off int64, known bool) {
 }
 
 // watchClock raises the alarm when Redis's clock has jumped against the host's monotonic one:
-// deadlines have then moved by as much.
-func (s *supervisor) watchClock(redis time.Time) {
+// deadlines have then moved by as much. Looks may come in another order than they were made, by less than a jump.
+func (s *supervisor) watchClock(redis, host time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	host := time.Now()
 	jump := redis.Sub(s.redisAt) - host.Sub(s.hostAt)
 	if !s.redisAt.IsZero() && (jump > clockJump || jump < -clockJump) {
 		s.v.log.Error("the clock of Redis has jumped, and deadlines with it", slog.Duration("by", jump))

@@ -257,10 +257,13 @@ func (w *world) setState(id string, state store.AllotmentState) {
 	}
 }
 
-// hold takes a hold that must be granted.
-func (w *world) hold(allotment, buyer, request string, quantity int64) store.Hold {
+// hold takes a hold that must be granted, if not at the first try then at a repeat.
+func (w *world) hold(allotment, buyer, request string, quantity int64) (h store.Hold) {
 	w.t.Helper()
-	h, err := w.next().CreateHold(w.ctx(), buyer, request, store.Line{Allotment: allotment, Quantity: quantity})
+	err := insist(func() (err error) {
+		h, err = w.next().CreateHold(w.ctx(), buyer, request, store.Line{Allotment: allotment, Quantity: quantity})
+		return err
+	})
 	if err != nil {
 		w.t.Fatalf("CreateHold(%s, %s, %d): %v", buyer, request, quantity, err)
 	}
@@ -271,19 +274,25 @@ func (w *world) tryHold(i int, allotment, buyer, request string, quantity int64)
 	return w.at(i).CreateHold(w.ctx(), buyer, request, store.Line{Allotment: allotment, Quantity: quantity})
 }
 
-// confirm makes a sale that must succeed.
-func (w *world) confirm(h store.Hold, order string) store.Sale {
+// confirm makes a sale that must succeed, if not at the first try then at a repeat.
+func (w *world) confirm(h store.Hold, order string) (s store.Sale) {
 	w.t.Helper()
-	s, err := w.next().ConfirmHold(w.ctx(), store.ConfirmHold{ID: h.ID, OrderID: order})
+	err := insist(func() (err error) {
+		s, err = w.next().ConfirmHold(w.ctx(), store.ConfirmHold{ID: h.ID, OrderID: order})
+		return err
+	})
 	if err != nil {
 		w.t.Fatalf("ConfirmHold(%s): %v", order, err)
 	}
 	return s
 }
 
-func (w *world) availability(id string) store.Availability {
+func (w *world) availability(id string) (a store.Availability) {
 	w.t.Helper()
-	a, err := w.next().Availability(w.ctx(), id)
+	err := insist(func() (err error) {
+		a, err = w.next().Availability(w.ctx(), id)
+		return err
+	})
 	if err != nil {
 		w.t.Fatalf("Availability: %v", err)
 	}

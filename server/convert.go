@@ -94,6 +94,7 @@ func findingOut(f store.Finding) *pb.Finding {
 		Kind:        findingKindOut(f.Kind),
 		AllotmentId: f.Allotment,
 		HoldId:      f.HoldID,
+		BuyerId:     strings.ToValidUTF8(f.BuyerID, "\uFFFD"), // a damaged name may be no text
 		What:        f.What,
 		Difference:  f.Difference,
 		Action:      f.Action,

@@ -97,12 +97,12 @@ func TestOut(t *testing.T) {
 		{
 			"finding",
 			findingOut(store.Finding{
-				Kind: store.FindingFree, Allotment: "concert", HoldID: "h", What: "w", Difference: -3, Expected: "5",
-				Actual: "2", Action: "adopt",
+				Kind: store.FindingFree, Allotment: "concert", HoldID: "h", BuyerID: "ann\xff", What: "w", Difference: -3,
+				Expected: "5", Actual: "2", Action: "adopt",
 			}),
 			&pb.Finding{
-				Kind: pb.FindingKind_FINDING_KIND_AVAILABLE, AllotmentId: "concert", HoldId: "h", What: "w", Difference: -3,
-				Expected: "5", Actual: "2", Action: "adopt",
+				Kind: pb.FindingKind_FINDING_KIND_AVAILABLE, AllotmentId: "concert", HoldId: "h", BuyerId: "ann\uFFFD", What: "w",
+				Difference: -3, Expected: "5", Actual: "2", Action: "adopt",
 			},
 		},
 	}

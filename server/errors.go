@@ -45,7 +45,7 @@ const (
 	retryQueueFull  = 50 * time.Millisecond
 	retryStore      = 100 * time.Millisecond
 	retryRebuilding = 50 * time.Millisecond
-	retryStopping   = time.Millisecond
+	retryStopping   = 100 * time.Millisecond
 )
 
 var (
@@ -89,7 +89,7 @@ func failureOf(err error) *failure {
 	case errors.Is(err, errPanic):
 		return newFailure(codes.Internal, internalText, "INTERNAL", 0)
 	case errors.Is(err, errStopping):
-		return newFailure(codes.Unavailable, "the server is stopping: open the stream again", "STOPPING", retryStopping)
+		return newFailure(codes.Unavailable, "the server is stopping: open the stream again", "STOPPING", jittered(retryStopping))
 	case errors.As(err, &adopt):
 		return retryable(codes.Unavailable, reasonRebuilding, retryRebuilding,
 			map[string]string{"allotment_id": adopt.Places[0].Allotment})

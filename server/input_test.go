@@ -183,6 +183,48 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
+// TestProblems: what is said of a field is for people.
+func TestProblems(t *testing.T) {
+	b := startServer(t, &fake{}, nil)
+	const (
+		required  = "is required"
+		idRule    = "must be 1 to 63 characters: a-z, 0-9 and '-', not starting with '-'"
+		printable = "must be 1 to 128 printable characters"
+	)
+	tests := []struct {
+		method, path string
+		value        any
+		want         string
+	}{
+		{"GetAvailability", "allotment_id", nil, "allotment_id: " + required},
+		{"GetAvailability", "allotment_id", "-concert", "allotment_id: " + idRule},
+		{"WatchAvailability", "allotment_ids", list{"concert", ""}, "allotment_ids[1]: " + required},
+		{"WatchAvailability", "allotment_ids", list{"Dinner"}, "allotment_ids[0]: " + idRule},
+		{"CreateHold", "buyer_id", nil, "buyer_id: " + required},
+		{"CreateHold", "request_id", "tab\t", "request_id: " + printable},
+		{"CreateHold", "buyer_id", long, "buyer_id: must be at most 128 characters"},
+		{"BatchCreateHolds", "lines", list{object{"quantity": 1}}, "lines[0].allotment_id: " + required},
+		{"GetHold", "hold_id", nil, "hold_id: " + required},
+		{"GetHold", "hold_id", "concert", "hold_id: " + badHoldID},
+		{"BatchConfirmHolds", "hold_ids", list{aHold, ""}, "hold_ids[1]: " + required},
+		{"ConfirmHold", "order_id", nil, "order_id: " + required},
+		{"CreateAllotment", "allotment", nil, "allotment: " + required},
+		{"CreateAllotment", "allotment.id", nil, "allotment.id: " + required},
+		{"CreateAllotment", "allotment.group", "a.b", "allotment.group: " + idRule},
+		{"UpdateAllotment", "update_mask", nil, "update_mask: " + required},
+		{"ListSales", "order_id", "a\nb", "order_id: " + printable},
+		{"AdjustCapacity", "delta", nil, "delta: must not be 0"},
+	}
+	for _, test := range tests {
+		t.Run(test.want, func(t *testing.T) {
+			err := b.call(t, test.method, changed(validRequests()[test.method], test.path, test.value))
+			if got := status.Convert(err).Message(); got != test.want {
+				t.Errorf("%s said %q", test.method, got)
+			}
+		})
+	}
+}
+
 // TestBadText sends text that is not UTF-8 in every text field of every method.
 func TestBadText(t *testing.T) {
 	f := &fake{}
@@ -211,8 +253,11 @@ func wantField(t *testing.T, err error, field string) {
 	}
 	var got []string
 	for _, v := range detail[*errdetails.BadRequest](st).GetFieldViolations() {
-		if v.GetDescription() == "" {
+		switch text := v.GetDescription(); {
+		case text == "":
 			t.Errorf("%s: no description", v.GetField())
+		case strings.ContainsAny(text, "^\\`"), strings.Contains(text, "at least 1 characters"), text == inWords("another"):
+			t.Errorf("%s: %q is not for people", v.GetField(), text)
 		}
 		got = append(got, v.GetField())
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -52,8 +53,10 @@ func TestStopWithOpenStreams(t *testing.T) {
 	if got, err := health.Recv(); err != nil || got.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("health watch: %v, %v, want NOT_SERVING", got, err)
 	}
-	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
-		t.Errorf("watch ends with %v, want UNAVAILABLE", err)
+	_, err := watch.Recv()
+	delay := detail[*errdetails.RetryInfo](status.Convert(err)).GetRetryDelay().AsDuration()
+	if status.Code(err) != codes.Unavailable || delay < retryStopping || delay > 2*retryStopping {
+		t.Errorf("watch ends with %v and is to be opened again after %v, want UNAVAILABLE", err, delay)
 	}
 	if _, err := health.Recv(); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("health watch ends with %v, want an error", err)

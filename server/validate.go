@@ -61,11 +61,7 @@ func (v *validator) check(request any) error {
 			violations = append(violations, listed...)
 			continue
 		}
-		problem := b.Proto.GetMessage()
-		if problem == "" {
-			problem = "breaks rule " + b.Proto.GetRuleId()
-		}
-		violations = append(violations, violation(violatedField(b), problem))
+		violations = append(violations, violation(violatedField(b), problemOf(b)))
 	}
 	return invalid(violations...)
 }
@@ -82,6 +78,33 @@ func violatedField(v *protovalidate.Violation) string {
 	default:
 		return path + "." + v.Proto.GetRuleId()
 	}
+}
+
+// problemOf says for people what is wrong: what is missing is required, and a pattern is put in words.
+func problemOf(v *protovalidate.Violation) string {
+	id, message := v.Proto.GetRuleId(), v.Proto.GetMessage()
+	switch {
+	case id == "required", strings.HasPrefix(id, "string.") && v.FieldValue.String() == "":
+		return "is required"
+	case id == "string.pattern":
+		return inWords(v.RuleValue.String())
+	case strings.HasSuffix(id, ".not_in"): // the rules leave out nothing else
+		return "must not be 0"
+	case message == "":
+		return "breaks rule " + id
+	}
+	return message
+}
+
+// inWords is what a pattern in the proto files allows.
+func inWords(pattern string) string {
+	switch pattern {
+	case `^[a-z0-9][a-z0-9-]{0,62}$`:
+		return "must be 1 to 63 characters: a-z, 0-9 and '-', not starting with '-'"
+	case `^[\p{L}\p{M}\p{N}\p{P}\p{S} ]*$`:
+		return "must be 1 to 128 printable characters"
+	}
+	return "has characters that are not allowed"
 }
 
 // changeable are the fields that UpdateAllotment can change.

@@ -51,6 +51,7 @@ type Finding struct {
 	Kind       FindingKind
 	Allotment  string
 	HoldID     string // with FindingHold and FindingIndex
+	BuyerID    string // with FindingBuyer
 	What       string
 	Difference int64 // actual minus expected, in units; 0 where it is no number
 	Expected   string

@@ -28,6 +28,8 @@ type cli struct {
 	Migrate    migrateCommand `cmd:"" help:"Bring the tables in Postgres to this program's version. Safe to repeat, and to run while older servers serve."`
 	EraseBuyer eraseCommand   `cmd:"" name:"erase-buyer" help:"Erase a buyer's id from the ledger. Sales keep their count; Redis forgets ended holds after the retention."`
 	Version    versionCommand `cmd:"" help:"Print the version."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
 // command is what a parsed command line does.
@@ -45,7 +47,7 @@ func (e *usageError) Error() string { return strings.Join(e.problems, "\n") }
 // run runs the program and returns its exit code.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	chosen, err := parse(args, out)
-	if err == nil && chosen == nil { // help has been printed
+	if err == nil && chosen == nil { // help or the version has been printed
 		if len(args) == 0 {
 			return exitUsage
 		}
@@ -73,14 +75,14 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	}
 }
 
-// helpPrinted is panicked with to leave kong, which wants to exit once it has printed help.
-type helpPrinted struct{}
+// printed is panicked with to leave kong, which wants to exit once it has printed help or the version.
+type printed struct{}
 
-// parse returns the command, or nil when help was asked for and printed.
+// parse returns the command, or nil when help or the version was asked for and printed.
 func parse(args []string, out io.Writer) (chosen command, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			if _, ok := r.(helpPrinted); !ok {
+			if _, ok := r.(printed); !ok {
 				panic(r)
 			}
 			chosen, err = nil, nil
@@ -92,15 +94,18 @@ func parse(args []string, out io.Writer) (chosen command, err error) {
 		kong.Description("Holds units of a limited stock for buyers, and sells them. Nothing is ever oversold.\n\n"+
 			"Every setting is a flag and a variable (in brackets); the flag wins."),
 		kong.Writers(out, out),
-		kong.Exit(func(int) { panic(helpPrinted{}) }),
+		kong.Exit(func(int) { panic(printed{}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
 		kong.ValueFormatter(settingHelp),
+		kong.Vars{"version": versionText()},
 	)
 	if err != nil {
 		return nil, fmt.Errorf("command line: %w", err)
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
+	} else if args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
@@ -157,6 +162,8 @@ type versionCommand struct{}
 func (*versionCommand) check() error { return nil }
 
 func (*versionCommand) run(_ context.Context, out, _ io.Writer) error {
-	fmt.Fprintf(out, "holdfast %s (revision %s)\n", version, revision)
-	return nil
+	_, err := fmt.Fprintln(out, versionText())
+	return err
 }
+
+func versionText() string { return fmt.Sprintf("holdfast %s (revision %s)", version, revision) }

@@ -36,7 +36,11 @@ func TestExitCodes(t *testing.T) {
 		out  string // in what is printed, on either
 	}{
 		{"version", 0, "holdfast unknown"},
+		{"--version", 0, "holdfast unknown"},
 		{"--help", 0, "serve"},
+		{"help", 0, "serve"},
+		{"help serve", 0, "HOLDFAST_REDIS_URL"},
+		{"help sell", 2, "sell"},
 		{"serve --help", 0, "HOLDFAST_REDIS_URL"},
 		{"", 2, "serve"},
 		{"sell", 2, "sell"},

@@ -16,10 +16,15 @@ type migrateCommand struct {
 func (c *migrateCommand) check() error { return usage(c.problems()) }
 
 func (c *migrateCommand) run(ctx context.Context, out, _ io.Writer) error {
-	if err := ledger.Migrate(ctx, c.PostgresURL); err != nil {
+	from, to, err := ledger.Upgrade(ctx, c.PostgresURL)
+	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	fmt.Fprintln(out, "the tables are up to date:", redacted(c.PostgresURL))
+	if from == to {
+		fmt.Fprintf(out, "the tables are up to date (version %d): %s\n", to, redacted(c.PostgresURL))
+	} else {
+		fmt.Fprintf(out, "migrated from version %d to %d: %s\n", from, to, redacted(c.PostgresURL))
+	}
 	return nil
 }
 
@@ -50,6 +55,11 @@ func (c *eraseCommand) run(ctx context.Context, out, _ io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("erase, after %d rows; call it again to go on: %w", rows, err)
 	}
-	fmt.Fprintf(out, "erased from %d rows of the ledger; Redis forgets the buyer's ended holds after the retention\n", rows)
+	if rows == 0 {
+		fmt.Fprint(out, "nothing to erase: the ledger has no row of this buyer")
+	} else {
+		fmt.Fprintf(out, "erased from %d rows of the ledger", rows)
+	}
+	fmt.Fprintln(out, "; Redis forgets the buyer's ended holds after the retention")
 	return nil
 }

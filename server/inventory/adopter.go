@@ -16,6 +16,7 @@ const (
 	adoptTime    = 30 * time.Second
 	adoptPoll    = 10 * time.Millisecond // between looks at another replica's adopt
 	adoptMost    = 8                     // at a time on one replica
+	lostLogged   = 100                   // most holds without their sale that are named in the log
 	backoffFirst = time.Second
 	backoffMost  = time.Minute
 	backoffCalm  = 5 * time.Minute // without an adopt on suspicion, the next is not delayed
@@ -169,11 +170,14 @@ func (a *adopter) claimed(ctx context.Context, r *rebuild) error {
 	defer stop(nil)
 	place, claim := r.row.Place, r.claim
 	go func() {
-		for pause(ctx, a.v.o.AdoptLease/4) == nil {
-			if err := a.v.redis.AdoptRenew(ctx, place, claim, a.v.o.AdoptLease); errors.Is(err, store.ErrStale) {
-				stop(err)
+		_ = a.v.recovered("claim of an adopt", func() error {
+			for pause(ctx, a.v.o.AdoptLease/4) == nil {
+				if err := a.v.redis.AdoptRenew(ctx, place, claim, a.v.o.AdoptLease); errors.Is(err, store.ErrStale) {
+					stop(err)
+				}
 			}
-		}
+			return nil
+		})
 	}()
 	err := r.run(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), store.ErrStale) {
@@ -215,8 +219,9 @@ func (r *rebuild) report(log *slog.Logger, took time.Duration) {
 		log.Error("holds were ended in a rebuild: they no longer fit into the capacity",
 			slog.String("allotment", r.row.Place.Allotment), slog.Int("holds", r.plan.dropped))
 	}
-	if len(r.plan.lostSales) > 0 || r.pausedByLedger {
+	if lost := r.plan.lostSales; len(lost) > 0 || r.pausedByLedger {
 		log.Error("Postgres has gone back in time: sales or changes that Redis knows are missing; the allotment is PAUSED until an operator resumes it",
-			slog.String("allotment", r.row.Place.Allotment), slog.Any("sales_missing", r.plan.lostSales))
+			slog.String("allotment", r.row.Place.Allotment), slog.Int("sales_missing", len(lost)),
+			slog.Any("holds", lost[:min(len(lost), lostLogged)]))
 	}
 }

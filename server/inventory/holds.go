@@ -19,7 +19,7 @@ func (v *Inventory) ExtendHold(ctx context.Context, id store.HoldID) (store.Hold
 	if err == nil {
 		switch h.State {
 		case store.Sold:
-			err = &store.Refusal{Reason: store.HoldSold, Allotment: id.Allotment, HoldID: id.String()}
+			err = &store.Refusal{Reason: store.HoldSold, Allotment: id.Allotment, HoldID: id.String(), OrderID: h.OrderID}
 		case store.Cancelled:
 			err = &store.Refusal{Reason: store.HoldCancelled, Allotment: id.Allotment, HoldID: id.String()}
 		default:
@@ -33,7 +33,7 @@ func (v *Inventory) ExtendHold(ctx context.Context, id store.HoldID) (store.Hold
 func (v *Inventory) CancelHold(ctx context.Context, id store.HoldID) (store.Hold, error) {
 	h, err := v.onHold(ctx, id, v.redis.Cancel)
 	if err == nil && h.State == store.Sold {
-		err = &store.Refusal{Reason: store.HoldSold, Allotment: id.Allotment, HoldID: id.String()}
+		err = &store.Refusal{Reason: store.HoldSold, Allotment: id.Allotment, HoldID: id.String(), OrderID: h.OrderID}
 	}
 	return h, err
 }

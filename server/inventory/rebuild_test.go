@@ -46,6 +46,33 @@ func TestSlowAdoptKeepsItsClaim(t *testing.T) {
 	}
 }
 
+// careless panics in the next renewals of a claim.
+type careless struct {
+	inventory.Redis
+	panics *atomic.Int64
+}
+
+func (c careless) AdoptRenew(ctx context.Context, p store.Place, claim string, lease time.Duration) error {
+	if c.panics.Add(-1) >= 0 {
+		panic("a bug in the renewal")
+	}
+	return c.Redis.AdoptRenew(ctx, p, claim, lease)
+}
+
+// TestPanicInRenewal: a bug there costs the claim at most, not the process.
+func TestPanicInRenewal(t *testing.T) {
+	var panics atomic.Int64
+	panics.Store(1)
+	w := newWorld(t, 1, withOptions(func(o *inventory.Options) {
+		o.AdoptLease = 100 * time.Millisecond
+		o.Redis, o.Background = careless{o.Redis, &panics}, slowLedger{o.Background}
+	}))
+	w.wantStock(w.open(5), 5, 0, 0)
+	if panics.Load() > 0 {
+		t.Error("the fault did not hit")
+	}
+}
+
 // endless fails the last step of the next adopts.
 type endless struct {
 	inventory.Redis

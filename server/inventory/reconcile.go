@@ -56,7 +56,7 @@ func (v *Inventory) standing(ctx context.Context, p store.Place) ([]store.Findin
 }
 
 // identity is what makes a finding the same in two readings. Under traffic the numbers move while
-// what they are off by stands; only buyers' findings have nothing else to be told apart by.
+// what they are off by stands; only a buyer's, which are not read in one moment, must be the very same.
 func identity(f store.Finding) store.Finding {
 	if f.Kind != store.FindingBuyer {
 		f.Expected, f.Actual = "", ""
@@ -130,7 +130,7 @@ func (c *comparison) read(ctx context.Context, v *Inventory, p store.Place) ([]s
 	err := v.walk(ctx, p, "", false, func(part store.Part) error {
 		records = append(records, part.Records...)
 		for _, field := range part.Damaged {
-			c.find(store.FindingHold, store.HoldID{Allotment: p.Allotment, Tag: field}.String(), "its record cannot be read", 0, "a record", "damaged")
+			c.hold(store.FindingHold, store.HoldID{Allotment: p.Allotment, Tag: field}.String(), "its record cannot be read", 0, "a record", "damaged")
 		}
 		return nil
 	})
@@ -169,10 +169,10 @@ func (c *comparison) record(r store.Record) {
 		c.sumHeld += r.Quantity
 		c.held[r.BuyerID] += r.Quantity
 		if decided {
-			c.find(store.FindingHold, r.ID.String(), "is HELD, but the ledger decided it", 0, "ended", "HELD")
+			c.hold(store.FindingHold, r.ID.String(), "is HELD, but the ledger decided it", 0, "ended", "HELD")
 		}
 		if !r.Index.Equal(r.ExpireTime) {
-			c.find(store.FindingIndex, r.ID.String(), "its deadline is not in the index, so it would not lapse", 0, timeText(r.ExpireTime), timeText(r.Index))
+			c.hold(store.FindingIndex, r.ID.String(), "its deadline is not in the index, so it would not lapse", 0, timeText(r.ExpireTime), timeText(r.Index))
 		}
 	case store.Confirming:
 		if r.BuyerID == "" {
@@ -182,11 +182,11 @@ func (c *comparison) record(r store.Record) {
 			c.held[r.BuyerID] += r.Units
 		}
 		if r.Index.IsZero() {
-			c.find(store.FindingIndex, r.ID.String(), "its lease is not in the index, so nobody would drive it on", 0, "a lease", "none")
+			c.hold(store.FindingIndex, r.ID.String(), "its lease is not in the index, so nobody would drive it on", 0, "a lease", "none")
 		}
 	case store.Sold:
 		if !decided {
-			c.find(store.FindingHold, r.ID.String(), "is SOLD in Redis, but the ledger has no sale: has Postgres gone back in time?", -r.Quantity, "a sale", "none")
+			c.hold(store.FindingHold, r.ID.String(), "is SOLD in Redis, but the ledger has no sale: has Postgres gone back in time?", -r.Quantity, "a sale", "none")
 		}
 	}
 }
@@ -230,44 +230,58 @@ func (c *comparison) totals(changed bool) {
 
 func (c *comparison) buyers(part store.Part) {
 	for _, e := range part.Buyers {
-		if e.Held != c.held[e.BuyerID] {
-			c.find(store.FindingBuyer, "", "units held of a buyer", e.Held-c.held[e.BuyerID], strconv.FormatInt(c.held[e.BuyerID], 10), strconv.FormatInt(e.Held, 10))
-		}
-		if e.Sold != c.bought[e.BuyerID] {
-			c.find(store.FindingBuyer, "", "units sold of a buyer", e.Sold-c.bought[e.BuyerID], strconv.FormatInt(c.bought[e.BuyerID], 10), strconv.FormatInt(e.Sold, 10))
-		}
+		c.buyer(e.BuyerID, "units held of a buyer", c.held[e.BuyerID], e.Held)
+		c.buyer(e.BuyerID, "units sold of a buyer", c.bought[e.BuyerID], e.Sold)
 		delete(c.held, e.BuyerID)
 		delete(c.bought, e.BuyerID)
 	}
-	for range part.Damaged {
-		c.find(store.FindingBuyer, "", "a buyer's entry cannot be read", 0, "an entry", "damaged")
+	for _, buyer := range part.Damaged {
+		if buyer == "*" { // all of a hash
+			buyer = ""
+		}
+		c.add(store.Finding{Kind: store.FindingBuyer, BuyerID: buyer, What: "a buyer's entry cannot be read", Expected: "an entry", Actual: "damaged"})
 	}
 }
 
 // missingBuyers finds the buyers with holds or sales that have no entry.
 func (c *comparison) missingBuyers() {
 	for buyer, units := range c.held {
-		if units != 0 {
-			c.find(store.FindingBuyer, "", "units held of a buyer", -units, strconv.FormatInt(units, 10), "0")
-		}
+		c.buyer(buyer, "units held of a buyer", units, 0)
 		delete(c.held, buyer)
 	}
-	for _, units := range c.bought {
-		if units != 0 {
-			c.find(store.FindingBuyer, "", "units sold of a buyer", -units, strconv.FormatInt(units, 10), "0")
-		}
+	for buyer, units := range c.bought {
+		c.buyer(buyer, "units sold of a buyer", units, 0)
+	}
+}
+
+func (c *comparison) buyer(id, what string, expected, actual int64) {
+	if expected != actual {
+		f := difference(store.FindingBuyer, what, expected, actual)
+		f.BuyerID = id
+		c.add(f)
 	}
 }
 
 func (c *comparison) number(kind store.FindingKind, what string, expected, actual int64) {
 	if expected != actual {
-		c.find(kind, "", what, actual-expected, strconv.FormatInt(expected, 10), strconv.FormatInt(actual, 10))
+		c.add(difference(kind, what, expected, actual))
 	}
 }
 
-func (c *comparison) find(kind store.FindingKind, hold, what string, difference int64, expected, actual string) {
-	c.findings = append(c.findings, store.Finding{
-		Kind: kind, Allotment: c.counters.Allotment, HoldID: hold, What: what, Difference: difference,
-		Expected: expected, Actual: actual, Action: adopting,
-	})
+func difference(kind store.FindingKind, what string, expected, actual int64) store.Finding {
+	return store.Finding{
+		Kind: kind, What: what, Difference: actual - expected,
+		Expected: strconv.FormatInt(expected, 10), Actual: strconv.FormatInt(actual, 10),
+	}
+}
+
+// hold notes a difference in one hold.
+func (c *comparison) hold(kind store.FindingKind, id, what string, difference int64, expected, actual string) {
+	c.add(store.Finding{Kind: kind, HoldID: id, What: what, Difference: difference, Expected: expected, Actual: actual})
+}
+
+// add notes a difference that adopting repairs.
+func (c *comparison) add(f store.Finding) {
+	f.Allotment, f.Action = c.counters.Allotment, adopting
+	c.findings = append(c.findings, f)
 }

@@ -9,31 +9,26 @@ import (
 	"github.com/holdfast-inventory/holdfast/store/failpoint"
 )
 
-// Sale returns the sale of a hold. SALE_NOT_FOUND is never said while the hold is CONFIRMING.
+// Sale returns the sale of a hold. HOLD_NOT_FOUND is for a hold that nobody knows; SALE_NOT_FOUND, for one that was
+// not sold, is never said while it is CONFIRMING.
 func (v *Inventory) Sale(ctx context.Context, id store.HoldID) (store.Sale, error) {
 	sale, err := v.ledger.Sale(ctx, id)
 	if store.Refused(err, store.SaleNotFound) == nil {
 		return sale, err
 	}
-	if _, confirming := v.unsold(ctx, id); confirming != nil {
-		return store.Sale{}, confirming
+	if _, err := v.unsold(ctx, id); err != nil {
+		return store.Sale{}, err
 	}
 	return v.ledger.Sale(ctx, id) // again: it may have ended in between
 }
 
-// unsold looks at a hold that the ledger knows no sale of; the error says that this is not final.
+// unsold looks at a hold that the ledger knows no sale of; the error says that there is none, or that this is not final.
 func (v *Inventory) unsold(ctx context.Context, id store.HoldID) (store.Hold, error) {
 	h, err := v.Hold(ctx, id)
-	var no *store.Refusal
-	switch {
-	case errors.As(err, &no):
-		return h, nil
-	case err != nil:
-		return h, err
-	case h.State == store.Confirming:
-		return h, &store.Refusal{Reason: store.HoldConfirming, Allotment: id.Allotment, HoldID: id.String()}
+	if err == nil && h.State == store.Confirming {
+		err = &store.Refusal{Reason: store.HoldConfirming, Allotment: id.Allotment, HoldID: id.String(), OrderID: h.OrderID}
 	}
-	return h, nil
+	return h, err
 }
 
 // CancelSale takes back a sale, or a part of it, and answers when its stock is free again.

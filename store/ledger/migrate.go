@@ -68,60 +68,67 @@ func (l *Ledger) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
-// Migrate brings the tables at url to the version of this program; tables of the next version are
-// left alone. Any number may run at once: one works, the others wait for it. It needs a direct
-// connection: pgbouncer in transaction mode would lose the lock.
-func Migrate(ctx context.Context, url string) (err error) {
+// Migrate is Upgrade for those who need no versions.
+func Migrate(ctx context.Context, url string) error {
+	_, _, err := Upgrade(ctx, url)
+	return err
+}
+
+// Upgrade brings the tables at url to the version of this program, and returns which one they had (0: there
+// were none) and have; tables of the next version are left alone. Any number may run at once: one works, the
+// others wait for it. It needs a direct connection: pgbouncer in transaction mode would lose the lock.
+func Upgrade(ctx context.Context, url string) (from, to int, err error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return fmt.Errorf("ledger: Postgres URL: %w", err)
+		return 0, 0, fmt.Errorf("ledger: Postgres URL: %w", err)
 	}
 	prepareConn(config)
 	config.RuntimeParams["lock_timeout"] = tableWait // tern resets to this after each migration
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return unavailable(err)
+		return 0, 0, unavailable(err)
 	}
 	defer closeConn(ctx, conn)
 	// A session's lock, against P57: the connection is ours alone, and the lock ends with it.
 	if _, err := conn.Exec(ctx, `set lock_timeout = '`+lockWait+`'`); err != nil {
-		return unavailable(err)
+		return 0, 0, unavailable(err)
 	}
 	if _, err := conn.Exec(ctx, `select pg_advisory_lock($1)`, migrateLock); err != nil {
-		return fmt.Errorf("ledger: another migration has been running for %s: %w: %w", lockWait, store.ErrUnavailable, err)
+		return 0, 0, fmt.Errorf("ledger: another migration has been running for %s: %w: %w", lockWait, store.ErrUnavailable, err)
 	}
 	if _, err := conn.Exec(ctx, `reset lock_timeout`); err != nil {
-		return unavailable(err)
+		return 0, 0, unavailable(err)
 	}
 	return runMigrations(ctx, conn)
 }
 
-func runMigrations(ctx context.Context, conn *pgx.Conn) error {
+func runMigrations(ctx context.Context, conn *pgx.Conn) (from, to int, err error) {
 	m, err := migrate.NewMigrator(ctx, conn, versionTable)
 	if err != nil {
-		return fmt.Errorf("ledger: migrate: %w", err)
+		return 0, 0, fmt.Errorf("ledger: migrate: %w", err)
 	}
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
-		return fmt.Errorf("ledger: migrate: %w", err)
+		return 0, 0, fmt.Errorf("ledger: migrate: %w", err)
 	}
 	if err := m.LoadMigrations(files); err != nil {
-		return fmt.Errorf("ledger: migrate: %w", err)
+		return 0, 0, fmt.Errorf("ledger: migrate: %w", err)
 	}
 	have, err := m.GetCurrentVersion(ctx)
 	if err != nil {
-		return fmt.Errorf("ledger: migrate: %w", err)
+		return 0, 0, fmt.Errorf("ledger: migrate: %w", err)
 	}
-	if want := len(m.Migrations); int(have) > want {
-		if fits(int(have), want) {
-			return nil
+	from, to = int(have), len(m.Migrations)
+	if from > to {
+		if fits(from, to) {
+			return from, from, nil
 		}
-		return &SchemaError{Have: int(have), Want: want}
+		return 0, 0, &SchemaError{Have: from, Want: to}
 	}
 	if err := m.Migrate(ctx); err != nil {
-		return fmt.Errorf("ledger: migrate: %w", err)
+		return 0, 0, fmt.Errorf("ledger: migrate: %w", err)
 	}
-	return nil
+	return from, to, nil
 }
 
 // closeConn says goodbye even when ctx has ended.

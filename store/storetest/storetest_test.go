@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -139,6 +140,23 @@ func TestEventually(t *testing.T) {
 	}()
 	if r.failed != "never" {
 		t.Errorf("failed with %q, want the last error", r.failed)
+	}
+}
+
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	var arrived sync.WaitGroup
+	seen := make([]atomic.Int64, 5)
+	arrived.Add(len(seen))
+	storetest.Together(len(seen), func(i int) {
+		seen[i].Add(1)
+		arrived.Done()
+		arrived.Wait() // for all the others: they run at the same time
+	})
+	for i := range seen {
+		if n := seen[i].Load(); n != 1 {
+			t.Errorf("f(%d) ran %d times", i, n)
+		}
 	}
 }
 

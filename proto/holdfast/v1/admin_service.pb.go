@@ -1031,7 +1031,9 @@ type Finding struct {
 	// What should be there, as text.
 	Expected string `protobuf:"bytes,7,opt,name=expected,proto3" json:"expected,omitempty"`
 	// What is there, as text.
-	Actual        string `protobuf:"bytes,8,opt,name=actual,proto3" json:"actual,omitempty"`
+	Actual string `protobuf:"bytes,8,opt,name=actual,proto3" json:"actual,omitempty"`
+	// The buyer whose totals are off. Empty: the difference is not about one buyer.
+	BuyerId       string `protobuf:"bytes,9,opt,name=buyer_id,json=buyerId,proto3" json:"buyer_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1122,6 +1124,13 @@ func (x *Finding) GetActual() string {
 	return ""
 }
 
+func (x *Finding) GetBuyerId() string {
+	if x != nil {
+		return x.BuyerId
+	}
+	return ""
+}
+
 var File_holdfast_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_admin_service_proto_rawDesc = "" +
@@ -1191,7 +1200,7 @@ const file_holdfast_v1_admin_service_proto_rawDesc = "" +
 	"\x05apply\x18\x02 \x01(\bR\x05apply\"h\n" +
 	"\x1aReconcileAllotmentResponse\x120\n" +
 	"\bfindings\x18\x01 \x03(\v2\x14.holdfast.v1.FindingR\bfindings\x12\x18\n" +
-	"\aapplied\x18\x02 \x01(\bR\aapplied\"\xf3\x01\n" +
+	"\aapplied\x18\x02 \x01(\bR\aapplied\"\x8e\x02\n" +
 	"\aFinding\x12,\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.holdfast.v1.FindingKindR\x04kind\x12!\n" +
 	"\fallotment_id\x18\x02 \x01(\tR\vallotmentId\x12\x17\n" +
@@ -1202,7 +1211,8 @@ const file_holdfast_v1_admin_service_proto_rawDesc = "" +
 	"difference\x12\x16\n" +
 	"\x06action\x18\x06 \x01(\tR\x06action\x12\x1a\n" +
 	"\bexpected\x18\a \x01(\tR\bexpected\x12\x16\n" +
-	"\x06actual\x18\b \x01(\tR\x06actual*\xa4\x02\n" +
+	"\x06actual\x18\b \x01(\tR\x06actual\x12\x19\n" +
+	"\bbuyer_id\x18\t \x01(\tR\abuyerId*\xa4\x02\n" +
 	"\vFindingKind\x12\x1c\n" +
 	"\x18FINDING_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14FINDING_KIND_MISSING\x10\x01\x12\x16\n" +

@@ -108,8 +108,8 @@ const (
 	// NOT_FOUND, final: no hold with this id is known, or it ended so long ago that it is forgotten.
 	// Metadata: hold_id.
 	ErrorReason_ERROR_REASON_HOLD_NOT_FOUND ErrorReason = 22
-	// NOT_FOUND, final unless the hold is confirmed: the hold has no sale. Never said while a confirm is
-	// under way. Metadata: hold_id, [state (of the hold)].
+	// NOT_FOUND, final unless the hold is confirmed: there is such a hold, and it has no sale. Never said
+	// while a confirm is under way. Metadata: hold_id, [state (of the hold)].
 	ErrorReason_ERROR_REASON_SALE_NOT_FOUND ErrorReason = 23
 	// RESOURCE_EXHAUSTED, retry after the delay given: this buyer calls too often. Nothing was decided.
 	// This release has no limiter and never gives it.

@@ -119,7 +119,7 @@ type InventoryServiceClient interface {
 	CancelHold(ctx context.Context, in *CancelHoldRequest, opts ...grpc.CallOption) (*CancelHoldResponse, error)
 	// The sale of a hold, from the ledger.
 	//
-	// Reasons: SALE_NOT_FOUND, HOLD_NOT_FOUND, HOLD_CONFIRMING, STORE_UNAVAILABLE.
+	// Reasons: SALE_NOT_FOUND, HOLD_NOT_FOUND, HOLD_CONFIRMING, QUEUE_FULL, REBUILDING, STORE_UNAVAILABLE.
 	GetSale(ctx context.Context, in *GetSaleRequest, opts ...grpc.CallOption) (*GetSaleResponse, error)
 	// Cancels a sale, wholly or in part, and gives the units back to be held again. Atomic in the
 	// ledger, and answered when the units are free again; never more in all than was sold. A repeat of
@@ -128,7 +128,7 @@ type InventoryServiceClient interface {
 	// names the field.
 	//
 	// Reasons: SALE_CANCELLED, SALE_NOT_FOUND, HOLD_NOT_FOUND, REQUEST_MISMATCH, HOLD_CONFIRMING,
-	// RESULT_UNKNOWN, REBUILDING, STORE_UNAVAILABLE.
+	// RESULT_UNKNOWN, QUEUE_FULL, REBUILDING, STORE_UNAVAILABLE.
 	CancelSale(ctx context.Context, in *CancelSaleRequest, opts ...grpc.CallOption) (*CancelSaleResponse, error)
 }
 
@@ -355,7 +355,7 @@ type InventoryServiceServer interface {
 	CancelHold(context.Context, *CancelHoldRequest) (*CancelHoldResponse, error)
 	// The sale of a hold, from the ledger.
 	//
-	// Reasons: SALE_NOT_FOUND, HOLD_NOT_FOUND, HOLD_CONFIRMING, STORE_UNAVAILABLE.
+	// Reasons: SALE_NOT_FOUND, HOLD_NOT_FOUND, HOLD_CONFIRMING, QUEUE_FULL, REBUILDING, STORE_UNAVAILABLE.
 	GetSale(context.Context, *GetSaleRequest) (*GetSaleResponse, error)
 	// Cancels a sale, wholly or in part, and gives the units back to be held again. Atomic in the
 	// ledger, and answered when the units are free again; never more in all than was sold. A repeat of
@@ -364,7 +364,7 @@ type InventoryServiceServer interface {
 	// names the field.
 	//
 	// Reasons: SALE_CANCELLED, SALE_NOT_FOUND, HOLD_NOT_FOUND, REQUEST_MISMATCH, HOLD_CONFIRMING,
-	// RESULT_UNKNOWN, REBUILDING, STORE_UNAVAILABLE.
+	// RESULT_UNKNOWN, QUEUE_FULL, REBUILDING, STORE_UNAVAILABLE.
 	CancelSale(context.Context, *CancelSaleRequest) (*CancelSaleResponse, error)
 	mustEmbedUnimplementedInventoryServiceServer()
 }

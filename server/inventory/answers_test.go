@@ -1,0 +1,87 @@
+package inventory_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+// TestUnknownAndUnsold: a hold that nobody knows is HOLD_NOT_FOUND in every call; one that was not sold has no sale,
+// but that is not said while it is CONFIRMING.
+func TestUnknownAndUnsold(t *testing.T) {
+	w := newWorld(t, 1, withOptions(quiet))
+	a := w.open(5)
+	calls := map[string]func(ctx context.Context, id store.HoldID) error{
+		"GetHold":    func(ctx context.Context, id store.HoldID) error { _, err := w.at(0).Hold(ctx, id); return err },
+		"ExtendHold": func(ctx context.Context, id store.HoldID) error { _, err := w.at(0).ExtendHold(ctx, id); return err },
+		"CancelHold": func(ctx context.Context, id store.HoldID) error { _, err := w.at(0).CancelHold(ctx, id); return err },
+		"ConfirmHold": func(ctx context.Context, id store.HoldID) error {
+			_, err := w.at(0).ConfirmHold(ctx, store.ConfirmHold{ID: id, OrderID: "order-1"})
+			return err
+		},
+		"GetSale": func(ctx context.Context, id store.HoldID) error { _, err := w.at(0).Sale(ctx, id); return err },
+		"CancelSale": func(ctx context.Context, id store.HoldID) error {
+			_, err := w.at(0).CancelSale(ctx, store.CancelSale{ID: id, RequestID: "c"})
+			return err
+		},
+	}
+	for name, call := range calls {
+		w.wantUnknown(call(w.ctx(), store.NewHoldID(a, "nobody", "r")), a)
+		err := call(w.ctx(), store.NewHoldID("no-such-allotment", "ann", "r"))
+		if no := wantRefusal(t, err, store.HoldNotFound); no.HoldID == "" {
+			t.Errorf("%s names no hold", name)
+		}
+	}
+
+	held, lapsed := w.hold(a, "ann", "r", 1), w.hold(a, "bob", "r", 1)
+	begun := w.hold(a, "cid", "r", 1)
+	w.advance(119 * time.Second)
+	if _, err := w.at(0).ExtendHold(w.ctx(), held.ID); err != nil {
+		t.Fatal(err)
+	}
+	place := store.PlacedHold{Place: w.place(a), ID: begun.ID}
+	if _, err := w.at(0).holds.Begin(w.ctx(), store.BeginRequest{
+		OrderID: "order-1", Holds: []store.PlacedHold{place}, Lease: time.Hour,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.advance(2 * time.Second)
+	for _, name := range []string{"GetSale", "CancelSale"} {
+		for _, h := range []store.Hold{held, lapsed} {
+			wantRefusal(t, calls[name](w.ctx(), h.ID), store.SaleNotFound)
+		}
+		if no := wantRefusal(t, calls[name](w.ctx(), begun.ID), store.HoldConfirming); no.OrderID != "order-1" {
+			t.Errorf("%s names order %q of the confirm under way", name, no.OrderID)
+		}
+	}
+	w.advance(2 * time.Hour)
+}
+
+// TestSoldHoldNamesItsOrder, when Redis has forgotten the hold and the ledger answers.
+func TestSoldHoldNamesItsOrder(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.open(5)
+	h := w.hold(a, "ann", "r", 1)
+	w.confirm(h, "order-1")
+	w.advance(25 * time.Hour)
+	w.until(func() error { return w.gone(h) })
+	_, cancelled := w.at(0).CancelHold(w.ctx(), h.ID)
+	_, extended := w.at(0).ExtendHold(w.ctx(), h.ID)
+	for _, err := range []error{cancelled, extended} {
+		if no := wantRefusal(t, err, store.HoldSold); no.OrderID != "order-1" {
+			t.Errorf("refusal names order %q", no.OrderID)
+		}
+	}
+}
+
+// gone returns nil when Redis has forgotten a hold.
+func (w *world) gone(h store.Hold) error {
+	_, err := w.at(0).holds.Get(w.ctx(), store.PlacedHold{Place: w.place(h.ID.Allotment), ID: h.ID})
+	if store.Refused(err, store.HoldNotFound) == nil {
+		return errors.Join(errors.New("Redis still has the hold"), err)
+	}
+	return nil
+}

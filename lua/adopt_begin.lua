@@ -20,7 +20,7 @@ local left = (whole(v[2]) or 0) - now
 if ARGV[firstArg + 2] == '1' and not claimed(a, claim) then return reply({{S.BUSY, left}}) end
 -- A lease that has more left than one can have is of a clock that went back.
 if v[1] and v[1] ~= claim and v[8] == identity and left > 0 and left <= lease then return reply({{S.BUSY, left}}) end
-pass(a)
+pass(a.key)
 put('HSET', a.key, 'format', FORMAT, 'adopting', claim, 'adoptlease', now + lease, 'adoptee', identity)
 local past = {S.OK}
 for j = 3, 7 do past[j - 1] = whole(v[j]) or 0 end

@@ -1,6 +1,6 @@
 -- begin (confirm-begin): pins the holds of a cart, so that they cannot lapse any more, and notes
 -- what is to be confirmed. A lapsed hold is taken again if its stock is still free. All or nothing.
--- KEYS  for each line: record hash, buyer hash, marker
+-- KEYS  for each line: hash of holds, marker
 -- ARGV  number of requests; for each: number of lines, order id, units to sell (0: all), epoch and
 --       sequence of the fencing token to compare (0: none), lease in ms, ids of the cart's holds in
 --       one text ('' for a single one); for each of its lines: allotment number, tag
@@ -20,9 +20,9 @@ local function judgeLate(j, h, want)
   local a = h.a
   if a.late ~= 1 then return {S.LAPSED, j, view(h)} end
   if h.r[STATE] == HELD then return nil end
-  local e = buyer(h.buyers, h.r[BUYER])
+  local e = h.b.e
   if a.perbuyer > 0 and e[B_HELD] + e[B_SOLD] + want > a.perbuyer then
-    local tags = dueOf(a, e)
+    local tags = dueOf(a, h.b)
     return tags and again(j, tags) or {S.LAPSED, j, view(h)}
   end
   if a.available < want then
@@ -96,7 +96,7 @@ for i = 1, tonumber(ARGV[firstArg]) do
   local lines = {}
   for j = 1, count do
     lines[j] = hold(allotments[tonumber(ARGV[p])], k, ARGV[p + 1])
-    p, k = p + 2, k + 3
+    p, k = p + 2, k + 2
   end
   results[i] = decide(lines, c)
 end

@@ -1,5 +1,5 @@
 -- cancel: ends HELD holds; their units are free at once. An ended hold stays as it is.
--- KEYS  for each hold: record hash, buyer hash, marker
+-- KEYS  for each hold: hash of holds, marker
 -- ARGV  number of holds; for each: allotment number, tag
 -- Reply for each: {OK, hold} or {status}
 -- O(log n) for each, n being the live holds.
@@ -21,6 +21,6 @@ end
 local results = {}
 for i = 1, tonumber(ARGV[firstArg]) do
   local p = firstArg + 2 * i - 1
-  results[i] = decide(hold(allotments[tonumber(ARGV[p])], firstKey + 3 * i - 3, ARGV[p + 1]))
+  results[i] = decide(hold(allotments[tonumber(ARGV[p])], firstKey + 2 * i - 2, ARGV[p + 1]))
 end
 return reply(results)

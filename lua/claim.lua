@@ -1,5 +1,5 @@
 -- claim (claim confirms): takes over confirms and shrinks whose lease ran out, under a new lease.
--- KEYS  for each hold: record hash, buyer hash, marker
+-- KEYS  for each hold: hash of holds, marker
 -- ARGV  number of holds; for each: allotment number, tag, lease in ms
 -- Reply for each: {OK, hold} if it is this caller's to drive on, else {NOT_DUE} or {status}
 -- O(log n) for each, n being the confirms under way.
@@ -19,7 +19,7 @@ local function decide(h, lease)
   end
   r[LEASE] = now + lease
   h.dirty = true
-  pass(a)
+  pass(a.key)
   put('ZADD', a.leases, r[LEASE], h.tag)
   return {S.OK, view(h)}
 end
@@ -27,7 +27,7 @@ end
 local results = {}
 for i = 1, tonumber(ARGV[firstArg]) do
   local p = firstArg + 3 * i - 2
-  local h = hold(allotments[tonumber(ARGV[p])], firstKey + 3 * i - 3, ARGV[p + 1])
+  local h = hold(allotments[tonumber(ARGV[p])], firstKey + 2 * i - 2, ARGV[p + 1])
   results[i] = decide(h, tonumber(ARGV[p + 2]))
 end
 return reply(results)

@@ -1,113 +1,242 @@
 -- create: decides a batch of requests for holds, in order; later ones see what earlier ones took.
--- KEYS  for each line: record hash, buyer hash, marker
--- ARGV  number of requests; for each: number of lines, buyer, request id, cart fingerprint ('' for
---       a single line); for each of its lines: allotment number, tag, quantity
--- Reply for each request: {OK, hold ...}, {AGAIN, line, due tag ...}, or {status, line, facts ...};
---       ALL_HELD adds tag and deadline of the buyer's own live hold, BUYER_LIMIT the units held and
---       sold and then the same, MISMATCH the field that differs
+-- KEYS  the hashes of holds, each once; then for each line its marker
+-- ARGV  number of requests, of lines, of hashes, and three texts, which cost far less than a text for each part
+--       would; numbers are big-endian. The lines, 32 bytes each: number of its hash (2), of its allotment
+--       (2), quantity (4), tag. The requests, 8 bytes each: where its ids are in the third text (4), their
+--       length (2), that of the cart's fingerprint behind them (1; 0 for a single line), how many lines it has
+--       (1). The ids: buyer's id and request id in MessagePack, the fingerprint
+-- Reply for each request: {OK, sequence ...} of its new holds; {KNOWN, hold ...}, what it got before; {AGAIN, line,
+--       due tag ...}; or {status, line, facts ...}: ALL_HELD adds tag and deadline of the buyer's own live hold,
+--       BUYER_LIMIT the units held and sold and then the same, MISMATCH the field that differs. Shorter for a
+--       single line: the sequence for {OK, sequence}, -status for {status, 1}
 -- O(log n) for each line, n being the live holds.
 
--- The buyer's own live hold, newest first: {tag, deadline} or {}. One that this very call made is not in
--- the index yet.
-local function own(a, e)
-  for j = #e, B_TAGS + 1, -1 do
-    local score = a.fresh[e[j]] or redis.call('ZSCORE', a.deadlines, e[j])
-    if score and tonumber(score) > now then return {e[j], tonumber(score)} end
+-- This is the script that meets the crowd, so it is written for speed: what costs are the tables it makes, the
+-- commands it calls, and numbers that become texts.
+local byte, sub, pack = string.byte, string.sub, cmsgpack.pack
+local lines, index, ids = ARGV[firstArg + 3], ARGV[firstArg + 4], ARGV[firstArg + 5]
+local LINE = 32
+
+-- The hashes: fields are those of buyer and hold of each line, got what they have; of has the buyers that
+-- were decoded, made the values of those that this batch has made.
+local hashes = {}
+for j = 1, tonumber(ARGV[firstArg + 2]) do
+  local key = KEYS[firstKey + j - 1]
+  local of = {}
+  entries[key] = of
+  hashes[j] = {key = key, fields = {}, count = 0, of = of, made = {}}
+end
+local marker = firstKey + #hashes - 1
+
+-- Line l is of allotment lineOf[l], in hash hashOf[l], where place[l] is its buyer and the next its hold.
+local lineOf, hashOf, quantity, place = {}, {}, {}, {}
+
+local function parse()
+  for l = 1, tonumber(ARGV[firstArg + 1]) do
+    local at = LINE * l
+    local h1, h2, a1, a2, q1, q2, q3, q4 = byte(lines, at - 31, at - 24)
+    local hash = hashes[256 * h1 + h2]
+    local fields, n = hash.fields, hash.count
+    fields[n + 1], fields[n + 2] = sub(lines, at - 7, at), sub(lines, at - 23, at)
+    hash.count, place[l], hashOf[l] = n + 2, n + 1, hash
+    lineOf[l], quantity[l] = allotments[256 * a1 + a2], q4 + 256 * (q3 + 256 * (q2 + 256 * q1))
   end
-  return {}
+  for _, hash in ipairs(hashes) do hash.got = redis.pcall('HMGET', hash.key, unpack(hash.fields)) end
 end
 
-local function shut(a)
-  if a.state == CLOSED or (a.closes > 0 and a.closes <= now) then return S.CLOSED end
-  if a.opens > now then return S.NOT_OPEN end
-  if a.state == PAUSED then return S.PAUSED end
+-- Where the ids of request i begin and end, and how long the fingerprint behind them is.
+local function idsOf(i)
+  local f1, f2, f3, f4, l1, l2, cart = byte(index, 8 * i - 7, 8 * i - 1)
+  local from = 1 + f4 + 256 * (f3 + 256 * (f2 + 256 * f1))
+  return from, from + 256 * l1 + l2 - 1, cart
 end
 
--- nil: the line can be granted; otherwise the result of the whole request.
-local function judge(j, line, name)
-  local a, q = line.h.a, line.q
-  local no = shut(a)
-  if no then return {no, j} end
-  local e = buyer(line.h.buyers, name)
-  if not e then return {S.DAMAGED, j} end
-  if a.perbuyer > 0 and e[B_HELD] + e[B_SOLD] + q > a.perbuyer then
-    local tags = dueOf(a, e)
-    if tags then return again(j, tags) end
-    return {S.BUYER_LIMIT, j, e[B_HELD], e[B_SOLD], unpack(own(a, e))}
+-- Buyer's id, request id and cart of request i.
+local function headOf(i)
+  local from, to, cart = idsOf(i)
+  local name, request = cmsgpack.unpack(sub(ids, from, to))
+  return name, request, sub(ids, to + 1, to + cart)
+end
+
+-- The buyer of line l; nil if it has nothing yet.
+local function buyerOf(l)
+  local hash, at = hashOf[l], place[l]
+  local field = hash.fields[at]
+  local b = hash.of[field]
+  if b then return b end
+  local raw = hash.made[field] or hash.got[at]
+  return raw and buyer(hash.key, field, raw)
+end
+
+-- The hold of line l, or what is to become it.
+local function holdOf(l)
+  local hash, at = hashOf[l], place[l]
+  local raw = hash.got
+  if not raw.err then raw = {hash.made[hash.fields[at]] or raw[at], raw[at + 1]} end
+  return holdAt(lineOf[l], hash.key, KEYS[marker + l], hash.fields[at + 1], raw)
+end
+
+-- Nothing is known of the buyer of line l and of its hold.
+local function isNew(l)
+  local hash, at = hashOf[l], place[l]
+  local got, field = hash.got, hash.fields[at]
+  return not (got[at] or got[at + 1] or hash.made[field] or hash.of[field] or got.err)
+end
+
+local function refuse(status, j)
+  return j == 1 and -status or {status, j}
+end
+
+-- Adds the buyer's own live hold to a refusal, newest first: tag and deadline.
+local function withOwn(result, a, b)
+  if not b or not b.e then return result end
+  local tags, ends = liveOf(a, b)
+  for j = 1, #tags do
+    if ends[j] > now then
+      result[#result + 1], result[#result + 2] = tags[j], ends[j]
+      return result
+    end
   end
-  if q < 1 or q > a.perhold then return {S.TOO_MANY, j} end
-  if a.available < q then
-    local tags = due(a)
-    if tags then return again(j, tags) end
-    if a.capacity - a.sold < q then return {S.SOLD_OUT, j} end
-    return {S.ALL_HELD, j, unpack(own(a, e))}
-  end
-end
-
-local function take(line, name, request, cart)
-  local h, q = line.h, line.q
-  local a = h.a
-  a.available, a.held, a.sequence, a.dirty = a.available - q, a.held + q, a.sequence + 1, true
-  h.r = {HELD, q, a.epoch, a.sequence, now, a.hold, name, request}
-  if cart ~= '' then h.r[CART] = cart end
-  h.dirty = true
-  local ends = deadline(h)
-  a.fresh[h.tag] = ends
-  if a.nextDeadline == 0 or ends < a.nextDeadline then a.nextDeadline = ends end
-  put('ZADD', a.deadlines, ends, h.tag)
-  put('SET', h.marker, 1, 'PX', a.hold)
-  moveBuyer(h, q, 0, 1)
-end
-
-local function views(lines)
-  local result = {S.OK}
-  for j, line in ipairs(lines) do result[j + 1] = view(line.h) end
   return result
 end
 
--- The stored answer, if the request is known; nil if it is new.
-local function known(lines, name, request, cart)
-  local found
-  for j, line in ipairs(lines) do
-    local h = line.h
-    if h.a.gate ~= S.OK then return {h.a.gate, j} end
-    if h.damaged then return {S.DAMAGED, j} end
+-- Prepares what the lines of an allotment have in common. shut: why none can be granted.
+local function prepare(a)
+  if a.gate ~= S.OK then return end
+  if a.state == CLOSED or (a.closes > 0 and a.closes <= now) then
+    a.shut = S.CLOSED
+  elseif a.opens > now then
+    a.shut = S.NOT_OPEN
+  elseif a.state == PAUSED then
+    a.shut = S.PAUSED
+  end
+  a.ends, a.endsText = now + a.hold, string.format('%.0f', now + a.hold)
+  a.holdText, a.index, a.heads = string.format('%.0f', a.hold), {'ZADD', a.deadlines}, {}
+  a.tail = pack(now, a.hold / 1000)
+end
+
+local function judgeLimit(j, l)
+  local a, q, b = lineOf[l], quantity[l], buyerOf(l)
+  if b and not b.e then return {S.DAMAGED, j} end
+  local held, sold = 0, 0
+  if b then held, sold = b.e[B_HELD], b.e[B_SOLD] end
+  if held + sold + q <= a.perbuyer then return nil end
+  local tags = b and dueOf(a, b)
+  if tags then return again(j, tags) end
+  return withOwn({S.BUYER_LIMIT, j, held, sold}, a, b)
+end
+
+-- nil: line l, the j-th of its request, can be granted; otherwise the result of the whole request.
+local function judge(j, l)
+  local a, q = lineOf[l], quantity[l]
+  if a.shut then return refuse(a.shut, j) end
+  if a.perbuyer > 0 then
+    local no = judgeLimit(j, l)
+    if no then return no end
+  end
+  if q < 1 or q > a.perhold then return refuse(S.TOO_MANY, j) end
+  if a.available >= q then return nil end
+  local tags = due(a)
+  if tags then return again(j, tags) end
+  if a.capacity - a.sold < q then return refuse(S.SOLD_OUT, j) end
+  local b = buyerOf(l)
+  if not b then return refuse(S.ALL_HELD, j) end
+  return withOwn({S.ALL_HELD, j}, a, b)
+end
+
+-- Texts of up to 255 bytes only begin with their length; that of an entry and a record, with what they have
+-- in common for one quantity: an entry of four places, and a record of eight, or nine with a cart.
+local function headsOf(a, q, cart)
+  local heads = a.heads[q]
+  if not heads then
+    local units = pack(q)
+    heads = {'\148' .. units .. '\0\1\176', '\152\1' .. units .. pack(a.epoch), '\153\1' .. units .. pack(a.epoch)}
+    a.heads[q] = heads
+  end
+  return heads[1], cart and heads[3] or heads[2]
+end
+
+-- The first hold of a buyer: its entry and record as setBuyer would pack them.
+local function takeFirst(i, l)
+  local a, hash, at = lineOf[l], hashOf[l], place[l]
+  local from, to, cart = idsOf(i)
+  local entry, record = headsOf(a, quantity[l], cart > 0)
+  local value = entry .. sub(hash.fields[at + 1], 1, NAME) .. record .. pack(a.sequence) .. a.tail .. sub(ids, from, to)
+  if cart > 0 then value = value .. pack(sub(ids, to + 1, to + cart)) end
+  hash.made[hash.fields[at]] = value
+  setField(hash.key, hash.fields[at], value)
+end
+
+-- Another hold of a buyer.
+local function takeNext(i, l)
+  local a, h = lineOf[l], holdOf(l)
+  local name, request, cart = headOf(i)
+  local r = {HELD, quantity[l], a.epoch, a.sequence, now, a.hold / 1000, name, request}
+  if cart ~= '' then r[CART] = cart end
+  set(h, r)
+  a.fresh[h.tag] = a.ends
+  moveBuyer(h, quantity[l], 0, 1)
+end
+
+local function take(i, l)
+  local a, q = lineOf[l], quantity[l]
+  a.available, a.held, a.sequence, a.dirty = a.available - q, a.held + q, a.sequence + 1, true
+  if isNew(l) then takeFirst(i, l) else takeNext(i, l) end
+  local n = #a.index
+  a.index[n + 1], a.index[n + 2] = a.endsText, hashOf[l].fields[place[l] + 1]
+  writes[#writes + 1] = {'SET', KEYS[marker + l], '1', 'PX', a.holdText}
+  if a.nextDeadline == 0 or a.ends < a.nextDeadline then a.nextDeadline = a.ends end
+  return a.sequence
+end
+
+-- The stored answer, if request i is known; nil if it is new.
+local function known(i, first, last)
+  local name, request, cart = headOf(i)
+  local result, missing = {S.KNOWN}, nil
+  for l = first, last do
+    local h, j = holdOf(l), l - first + 1
     local r = h.r
+    if h.damaged then return {S.DAMAGED, j} end
     if r then
       if r[BUYER] ~= name or r[REQUEST] ~= request then return {S.MISMATCH, j, 'request_id'} end
       if (r[CART] or '') ~= cart then return {S.MISMATCH, j, 'lines'} end
-      if r[QTY] ~= line.q then return {S.MISMATCH, j, 'quantity'} end
-      found = j
+      if r[QTY] ~= quantity[l] then return {S.MISMATCH, j, 'quantity'} end
+      result[#result + 1] = view(h)
+    else
+      missing = missing or j
     end
   end
-  if not found then return nil end
-  for j, line in ipairs(lines) do
-    if not line.h.r then return {S.MISMATCH, j, 'lines'} end
-  end
-  return views(lines)
+  if #result == 1 then return nil end
+  return missing and {S.MISMATCH, missing, 'lines'} or result
 end
 
-local function decide(lines, name, request, cart)
-  local stored = known(lines, name, request, cart)
-  if stored then return stored end
-  for j, line in ipairs(lines) do
-    local no = judge(j, line, name)
+local function decide(i, first, last)
+  local new = true
+  for l = first, last do
+    if lineOf[l].gate ~= S.OK then return refuse(lineOf[l].gate, l - first + 1) end
+    new = new and isNew(l)
+  end
+  local no = not new and known(i, first, last)
+  if no then return no end
+  for l = first, last do
+    no = judge(l - first + 1, l)
     if no then return no end
   end
-  for _, line in ipairs(lines) do take(line, name, request, cart) end
-  return views(lines)
+  if first == last then return take(i, first) end
+  local result = {S.OK}
+  for l = first, last do result[l - first + 2] = take(i, l) end
+  return result
 end
 
-local results = {}
-local p, k = firstArg + 1, firstKey
+for _, a in ipairs(allotments) do prepare(a) end
+parse()
+local results, l = {}, 1
 for i = 1, tonumber(ARGV[firstArg]) do
-  local count, name, request, cart = tonumber(ARGV[p]), ARGV[p + 1], ARGV[p + 2], ARGV[p + 3]
-  p = p + 4
-  local lines = {}
-  for j = 1, count do
-    lines[j] = {h = hold(allotments[tonumber(ARGV[p])], k, ARGV[p + 1]), q = tonumber(ARGV[p + 2])}
-    p, k = p + 3, k + 3
-  end
-  results[i] = decide(lines, name, request, cart)
+  local count = byte(index, 8 * i)
+  results[i] = decide(i, l, l + count - 1)
+  l = l + count
+end
+for _, a in ipairs(allotments) do
+  if a.dirty then writes[#writes + 1] = a.index end
 end
 return reply(results)

@@ -13,7 +13,7 @@ end
 local results = {}
 for i, a in ipairs(allotments) do
   if a.gate == S.OK then
-    pass(a)
+    pass(a.key)
     put('HSET', a.key, 'time', now)
     results[i] = {S.OK, first(a.deadlines), first(a.leases), first(a.ended),
       redis.call('ZCARD', a.ended)}

@@ -1,5 +1,5 @@
 -- extend: gives live holds their allotment's hold duration from now, within the maximum.
--- KEYS  for each hold: record hash, buyer hash, marker
+-- KEYS  for each hold: hash of holds, marker
 -- ARGV  number of holds; for each: allotment number, tag
 -- Reply for each: {OK, hold}, {EXTENSION_LIMIT, hold} or {status}
 -- O(log n) for each, n being the live holds.
@@ -22,7 +22,7 @@ local function decide(h)
     if deadline(h) >= latest then return {S.EXTENSION_LIMIT, view(h)} end
     return {S.OK, view(h)}
   end
-  r[SPAN] = wanted - r[CREATED]
+  r[SPAN] = (wanted - r[CREATED]) / 1000
   h.dirty, a.dirty = true, true
   put('ZADD', a.deadlines, wanted, h.tag)
   put('SET', h.marker, 1, 'PX', wanted - now)
@@ -32,6 +32,6 @@ end
 local results = {}
 for i = 1, tonumber(ARGV[firstArg]) do
   local p = firstArg + 2 * i - 1
-  results[i] = decide(hold(allotments[tonumber(ARGV[p])], firstKey + 3 * i - 3, ARGV[p + 1]))
+  results[i] = decide(hold(allotments[tonumber(ARGV[p])], firstKey + 2 * i - 2, ARGV[p + 1]))
 end
 return reply(results)

@@ -1,7 +1,7 @@
 -- feed (apply feed): applies changes of the ledger, each exactly once and in order.
 -- KEYS  for each change: hash of its buyer's entry
 -- ARGV  number of changes; for each: allotment number, feed number, kind (1 growth, 2 cancelled
---       units, 3 rules), units, buyer, and the rules: state, late, hold ms, longest ms, units per
+--       units, 3 rules), units, field of its buyer, and the rules: state, late, hold ms, longest ms, units per
 --       hold, units per buyer, opens ms, closes ms
 -- Reply for each: {OK} if it is applied, now or before; {GAP} if one before it is missing; {FORMAT}
 --       if its kind is not known; {status}
@@ -19,11 +19,9 @@ local function setRules(a, p)
   put(unpack(set))
 end
 
-local function cancelUnits(a, key, name, units)
+local function cancelUnits(a, b, units)
   a.sold, a.available = a.sold - units, a.available + units
-  local e = buyer(key, name)
-  e[B_SOLD] = e[B_SOLD] - units
-  buyers[key .. ' ' .. name].dirty = true
+  b.e[B_SOLD], b.dirty = b.e[B_SOLD] - units, true
 end
 
 local function decide(a, p, key)
@@ -34,14 +32,15 @@ local function decide(a, p, key)
   if kind == '1' then
     a.capacity, a.available = a.capacity + units, a.available + units
   elseif kind == '2' then
-    if not buyer(key, ARGV[p + 4]) then return {S.DAMAGED} end
-    cancelUnits(a, key, ARGV[p + 4], units)
+    local b = buyer(key, ARGV[p + 4])
+    if not b.e then return {S.DAMAGED} end
+    cancelUnits(a, b, units)
   elseif kind == '3' then
     setRules(a, p)
   else
     return {S.FORMAT}
   end
-  pass(a)
+  pass(a.key)
   a.feed, a.dirty = number, true
   return {S.OK}
 end

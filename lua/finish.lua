@@ -1,5 +1,5 @@
 -- finish (confirm-finish): ends holds as the ledger decided. An ended hold stays as it is.
--- KEYS  for each line: record hash, buyer hash, marker
+-- KEYS  for each line: hash of holds, marker
 -- ARGV  number of lines; for each: allotment number, tag, verdict (1 SOLD, 2 refused for the order,
 --       3 for room, 4 for the cart), units sold, order id, epoch and sequence of the creation token
 --       in the outcome row
@@ -71,7 +71,7 @@ end
 local results = {}
 for i = 1, tonumber(ARGV[firstArg]) do
   local p = firstArg + 7 * i - 6
-  local h = hold(allotments[tonumber(ARGV[p])], firstKey + 3 * i - 3, ARGV[p + 1])
+  local h = hold(allotments[tonumber(ARGV[p])], firstKey + 2 * i - 2, ARGV[p + 1])
   results[i] = decide(h, {kind = tonumber(ARGV[p + 2]), sold = tonumber(ARGV[p + 3]),
     order = ARGV[p + 4], epoch = tonumber(ARGV[p + 5]), seq = tonumber(ARGV[p + 6])})
 end

@@ -1,5 +1,5 @@
 -- get: reads holds.
--- KEYS  for each hold: record hash, buyer hash, marker
+-- KEYS  for each hold: hash of holds, marker
 -- ARGV  number of holds; for each: allotment number, tag
 -- Reply for each: {OK, hold} or {status}
 -- O(1) for each.
@@ -8,7 +8,7 @@ local results = {}
 for i = 1, tonumber(ARGV[firstArg]) do
   local p = firstArg + 2 * i - 1
   local a = allotments[tonumber(ARGV[p])]
-  local h = hold(a, firstKey + 3 * i - 3, ARGV[p + 1])
+  local h = hold(a, firstKey + 2 * i - 2, ARGV[p + 1])
   if a.gate ~= S.OK then
     results[i] = {a.gate}
   elseif h.damaged then

@@ -19,20 +19,24 @@ local S = {OK = 0, AGAIN = 1, ADOPT = 2, DAMAGED = 3, NOT_FOUND = 4, SOLD_OUT = 
   BUYER_LIMIT = 7, NOT_OPEN = 8, PAUSED = 9, CLOSED = 10, MISMATCH = 11, TOO_MANY = 12,
   CONFIRMING = 13, LAPSED = 14, CANCELLED = 15, SOLD = 16, EXTENSION_LIMIT = 17,
   ORDER_MISMATCH = 18, STALE_TOKEN = 19, IN_USE = 20, GAP = 21, BUSY = 22, TOO_MUCH = 23,
-  FORMAT = 24, NOT_DUE = 25}
+  FORMAT = 24, NOT_DUE = 25, KNOWN = 26}
 
 local OPEN, PAUSED, CLOSED = 1, 2, 3
 local HELD, CONFIRMING, SOLD, CANCELLED, LAPSED = 1, 2, 3, 4, 5
 
--- Places in a hold's record, a MessagePack array. SPAN is ms from CREATED to the deadline. From
+-- Places in a hold's record, a MessagePack array. SPAN is seconds from CREATED to the deadline: a
+-- number that is mostly small takes one byte, and so much fits into one size of Redis's memory. From
 -- CART on, a place may be missing. ORDER of a HELD record that an adopt has set is ms from CREATED to
 -- that adopt, from which its deadline counts. PIN is how many units are pinned, WANT how many of them are
 -- (to be) sold, MEMBERS the ids of the cart's holds, REASON why a CANCELLED hold ended.
 local STATE, QTY, EPOCH, SEQ, CREATED, SPAN, BUYER, REQUEST = 1, 2, 3, 4, 5, 6, 7, 8
 local CART, ORDER, WANT, LEASE, MEMBERS, REASON, PIN = 9, 10, 11, 12, 13, 14, 15
 
--- Places in a buyer's entry; the tags of up to SHOWN live holds follow, newest last.
-local B_HELD, B_SOLD, B_LIVE, B_TAGS = 1, 2, 3, 3
+-- A tag (TAG bytes) is the hold's name at its buyer (NAME bytes), then the buyer's key. Places in a
+-- buyer's entry; the names of up to SHOWN live holds follow, newest last. One hold of the buyer, whose
+-- name is HOME, has its record beside the entry: most buyers have one, which then takes one field.
+local TAG, NAME = 24, 16
+local B_HELD, B_SOLD, B_LIVE, B_HOME, B_NAMES = 1, 2, 3, 4, 4
 local SHOWN = 16
 
 local time = redis.call('TIME')
@@ -46,16 +50,16 @@ local COUNTERS = {'format', 'identity', 'adopting', 'epoch', 'capacity', 'availa
   'confirming', 'shrinking', 'sold', 'sequence', 'version', 'feed', 'state', 'late', 'hold',
   'longest', 'perhold', 'perbuyer', 'opens', 'closes'}
 
-local writes, holds, buyers = {}, {}, {}
+local writes, holds, entries = {}, {}, {}
 
 local function put(...)
   writes[#writes + 1] = {...}
 end
 
 -- Lets what this script writes pass when Redis is out of memory, which it may once a script has
--- deleted something: for scripts that free memory, or end what was begun. The field is not there.
-local function pass(a)
-  put('HDEL', a.key, 'adopting')
+-- deleted something: for scripts that free memory, or end what was begun. There is no such field.
+local function pass(key)
+  put('HDEL', key, '')
 end
 
 local ensured = {}
@@ -135,6 +139,7 @@ local function sane(r)
     local v = r[j]
     local right = isWhole(v)
     if TEXT[j] then right = type(v) == 'string' or (j == ORDER and right and not pinned) end
+    if j == SPAN then right = type(v) == 'number' and math.abs(v) < MOST / 1000 end
     if not right and (v ~= nil or j < CART or pinned) then return false end
   end
   return r[STATE] >= HELD and r[STATE] <= LAPSED and r[QTY] >= 0
@@ -145,73 +150,119 @@ local function decode(raw)
   if ok and sane(r) then return r end
 end
 
--- The hold of a tag: r is its record, nil if there is none; damaged: what there is cannot be read;
--- foreign: it is not even in a hash. KEYS[k], KEYS[k+1] and KEYS[k+2] are the hash of its record, the
--- hash of its buyer's entry and its marker.
-local function hold(a, k, tag)
-  local id = KEYS[k] .. ' ' .. tag
-  local h = holds[id]
-  if h then return h end
-  h = {a = a, key = KEYS[k], buyers = KEYS[k + 1], marker = KEYS[k + 2], tag = tag}
-  local raw = redis.pcall('HGET', h.key, tag)
-  if raw then
-    h.r = type(raw) == 'string' and decode(raw) or nil
-    h.damaged, h.foreign = not h.r, type(raw) == 'table'
+-- An entry and the record beside it; nil if it is damaged.
+local function decodeEntry(raw)
+  local ok, e, r = pcall(cmsgpack.unpack, raw)
+  if not ok or type(e) ~= 'table' or type(e[B_HOME]) ~= 'string' then return nil end
+  if not (isWhole(e[B_HELD]) and isWhole(e[B_SOLD]) and isWhole(e[B_LIVE])) then return nil end
+  for j = B_NAMES + 1, #e do
+    if type(e[j]) ~= 'string' then return nil end
   end
-  holds[id] = h
+  if r == nil and e[B_HOME] == '' or #e[B_HOME] == NAME and sane(r) then return e, r end
+end
+
+-- The buyer that a field of this hash is the entry of. e is the entry, nil if it is damaged; r the
+-- record beside it.
+local function buyer(key, field, raw)
+  local of = entries[key]
+  if not of then
+    of = {}
+    entries[key] = of
+  end
+  local b = of[field]
+  if b then return b end
+  if raw == nil then raw = redis.pcall('HGET', key, field) end
+  b = {key = key, field = field}
+  if not raw then
+    b.e = {0, 0, 0, ''}
+  elseif type(raw) == 'string' then
+    b.e, b.r = decodeEntry(raw)
+  end
+  of[field] = b
+  return b
+end
+
+-- The hold of a tag: b is its buyer, r its record, nil if there is none; damaged: what there is cannot be
+-- read; foreign: it is not even in a hash. raw are the fields of buyer and hold, if they have been read.
+local function holdAt(a, key, marker, tag, raw)
+  local of = holds[key]
+  if not of then
+    of = {}
+    holds[key] = of
+  end
+  local h = of[tag]
+  if h then return h end
+  local name, field = string.sub(tag, 1, NAME), string.sub(tag, NAME + 1)
+  h = {a = a, key = key, marker = marker, tag = tag, name = name}
+  of[tag] = h
+  raw = raw or redis.pcall('HMGET', key, field, tag)
+  h.foreign = raw.err ~= nil
+  h.b = buyer(key, field, not h.foreign and raw[1])
+  local e = h.b.e
+  h.stored = raw[2] and true
+  h.home = e and e[B_HOME] == name
+  if h.home then
+    h.r = h.b.r
+  elseif raw[2] then
+    h.r = decode(raw[2])
+  end
+  h.damaged = not h.r and (h.foreign or h.stored or not e)
   return h
 end
 
-local function decodeBuyer(raw)
-  local ok, e = pcall(cmsgpack.unpack, raw)
-  if not ok or type(e) ~= 'table' then return nil end
-  if not (isWhole(e[B_HELD]) and isWhole(e[B_SOLD]) and isWhole(e[B_LIVE])) then return nil end
-  for j = B_TAGS + 1, #e do
-    if type(e[j]) ~= 'string' then return nil end
-  end
-  return e
+-- The same, KEYS[k] and KEYS[k+1] being the hash that it is in and its marker.
+local function hold(a, k, tag)
+  return holdAt(a, KEYS[k], KEYS[k + 1], tag)
 end
 
--- The entry of a buyer: {units held, units sold, live holds, tags ...}; nil if it is damaged.
-local function buyer(key, name)
-  local id = key .. ' ' .. name
-  local b = buyers[id]
-  if b then return b.e end
-  local raw = redis.pcall('HGET', key, name)
-  local e
-  if not raw then
-    e = {0, 0, 0}
-  elseif type(raw) == 'string' then
-    e = decodeBuyer(raw)
+-- Gives h a record: beside its buyer's entry if that has none yet.
+local function set(h, r)
+  local b = h.b
+  h.r, h.dirty = r, true
+  if not h.home and not h.stored and r[BUYER] ~= '' and b.e[B_HOME] == '' then
+    b.e[B_HOME], h.home = h.name, true
   end
-  buyers[id] = {key = key, name = name, e = e}
-  return e
+  if h.home then b.r = r end
 end
 
--- Reads the entry of a hold's buyer, so that moveBuyer cannot fail later. false: it is damaged.
+-- Takes away the record of h, or what stands in its place.
+local function remove(h)
+  if h.home then
+    h.b.e[B_HOME], h.b.r, h.b.dirty = '', nil, true
+  elseif h.stored then
+    put('HDEL', h.key, h.tag)
+  end
+  h.r, h.dirty = nil, nil
+end
+
+-- Whether the entry of a hold's buyer can be read, so that moveBuyer cannot fail later.
 local function buyerReady(h)
-  return h.r[BUYER] == '' or buyer(h.buyers, h.r[BUYER]) ~= nil
+  return h.r[BUYER] == '' or h.b.e ~= nil
 end
 
 -- Adds to a buyer's totals; live +1 lists the hold, -1 takes it off the list.
 local function moveBuyer(h, held, sold, live)
-  local name = h.r[BUYER]
-  if name == '' then return end
-  local e = buyer(h.buyers, name)
+  if h.r[BUYER] == '' then return end
+  local e = h.b.e
+  h.b.dirty = true
   e[B_HELD], e[B_SOLD], e[B_LIVE] = e[B_HELD] + held, e[B_SOLD] + sold, e[B_LIVE] + live
+  if h.home then return end
   if live > 0 then
-    if #e - B_TAGS >= SHOWN then table.remove(e, B_TAGS + 1) end
-    e[#e + 1] = h.tag
+    if #e - B_NAMES >= SHOWN then table.remove(e, B_NAMES + 1) end
+    e[#e + 1] = h.name
   elseif live < 0 then
-    for j = #e, B_TAGS + 1, -1 do
-      if e[j] == h.tag then table.remove(e, j) end
+    for j = #e, B_NAMES + 1, -1 do
+      if e[j] == h.name then table.remove(e, j) end
     end
   end
-  buyers[h.buyers .. ' ' .. name].dirty = true
+end
+
+local function endOf(r)
+  return r[CREATED] + math.floor(r[SPAN] * 1000 + 0.5)
 end
 
 local function deadline(h)
-  return h.r[CREATED] + h.r[SPAN]
+  return endOf(h.r)
 end
 
 local function isLive(h)
@@ -227,15 +278,32 @@ local function due(a)
   return a.due
 end
 
--- The same for one buyer. An entry lists its newest holds only; if others exist, all count.
-local function dueOf(a, e)
+-- The HELD holds of a buyer that its entry lists, newest first, with their deadlines; and whether no live one is
+-- missing in the list.
+local function liveOf(a, b)
+  local e, r, found, of = b.e, b.r, {}, {}
+  local listed = #e - B_NAMES
+  for j = #e, B_NAMES + 1, -1 do
+    local tag = e[j] .. b.field
+    local score = a.fresh[tag] or tonumber(redis.call('ZSCORE', a.deadlines, tag) or 0)
+    if score > 0 then found[#found + 1], of[#of + 1] = tag, score end
+  end
+  if r and r[STATE] <= CONFIRMING then listed = listed + 1 end
+  if r and r[STATE] == HELD then
+    found[#found + 1], of[#of + 1] = e[B_HOME] .. b.field, endOf(r)
+  end
+  return found, of, listed >= e[B_LIVE]
+end
+
+-- Up to BOUND tags of due holds of one buyer. If its entry does not list all, the allotment's count.
+local function dueOf(a, b)
+  local listed, of, all = liveOf(a, b)
   local tags = {}
-  for j = B_TAGS + 1, #e do
-    local score = redis.call('ZSCORE', a.deadlines, e[j])
-    if score and tonumber(score) <= now then tags[#tags + 1] = e[j] end
+  for j = 1, #listed do
+    if of[j] <= now then tags[#tags + 1] = listed[j] end
   end
   if #tags > 0 then return tags end
-  if e[B_LIVE] > #e - B_TAGS then return due(a) end
+  if not all then return due(a) end
 end
 
 local function again(line, tags)
@@ -278,19 +346,50 @@ local function fill(r)
   r[PIN] = r[PIN] or 0
 end
 
-local function flush()
-  for i = 1, #writes do redis.call(unpack(writes[i])) end
-  for _, h in pairs(holds) do
-    if h.dirty then redis.call('HSET', h.key, h.tag, cmsgpack.pack(h.r)) end
+-- Sets a field of the hash at key, together with the others of that hash.
+local sets = {}
+local function setField(key, field, value)
+  local list = sets[key]
+  if not list or #list > 1000 then
+    if list then writes[#writes + 1] = list end
+    list = {'HSET', key}
+    sets[key] = list
   end
-  for _, b in pairs(buyers) do
-    local e = b.e
-    if b.dirty and e[B_HELD] == 0 and e[B_SOLD] == 0 and e[B_LIVE] == 0 then
-      redis.call('HDEL', b.key, b.name)
-    elseif b.dirty then
-      redis.call('HSET', b.key, b.name, cmsgpack.pack(e))
+  list[#list + 1], list[#list + 2] = field, value
+end
+
+local function setBuyer(b)
+  local e = b.e
+  if e[B_HOME] ~= '' then
+    setField(b.key, b.field, cmsgpack.pack(e, b.r))
+  elseif e[B_HELD] == 0 and e[B_SOLD] == 0 and e[B_LIVE] == 0 then
+    put('HDEL', b.key, b.field)
+  else
+    setField(b.key, b.field, cmsgpack.pack(e))
+  end
+end
+
+local function setAll()
+  for key, of in pairs(holds) do
+    for _, h in pairs(of) do
+      if h.dirty and h.home then
+        h.b.dirty = true
+      elseif h.dirty then
+        setField(key, h.tag, cmsgpack.pack(h.r))
+      end
     end
   end
+  for _, of in pairs(entries) do
+    for _, b in pairs(of) do
+      if b.dirty then setBuyer(b) end
+    end
+  end
+  for _, list in pairs(sets) do writes[#writes + 1] = list end
+end
+
+local function flush()
+  setAll()
+  for i = 1, #writes do redis.call(unpack(writes[i])) end
   for _, a in ipairs(allotments) do
     if a.dirty then
       a.version = a.version + 1
@@ -308,7 +407,7 @@ local function reply(results)
     if a.gate == S.OK then
       facts[i] = {a.gate, a.epoch, a.capacity, a.available, a.held, a.confirming, a.shrinking,
         a.sold, a.version, a.feed, a.state, a.opens, a.closes, a.perhold, a.perbuyer,
-        a.nextDeadline}
+        a.nextDeadline, a.hold}
     else
       facts[i] = {a.gate}
     end

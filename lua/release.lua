@@ -1,6 +1,6 @@
 -- release: ends the holds whose deadline has passed; their units are free. It looks only at the
 -- deadline: whoever calls it, for whatever reason and however often, each hold lapses once.
--- KEYS  for each hold: record hash, buyer hash, marker
+-- KEYS  for each hold: hash of holds, marker
 -- ARGV  number of holds; for each: allotment number, tag
 -- Reply for each: {OK, ms since the deadline} if it lapsed now, else {NOT_DUE} or {status}. A record
 --       that is gone or damaged leaves the index, so that it is met once; its units stay taken
@@ -37,6 +37,6 @@ end
 local results = {}
 for i = 1, tonumber(ARGV[firstArg]) do
   local p = firstArg + 2 * i - 1
-  results[i] = decide(hold(allotments[tonumber(ARGV[p])], firstKey + 3 * i - 3, ARGV[p + 1]))
+  results[i] = decide(hold(allotments[tonumber(ARGV[p])], firstKey + 2 * i - 2, ARGV[p + 1]))
 end
 return reply(results)

@@ -1,30 +1,44 @@
--- scan: walks the hashes of an allotment, a part of each at a time. For an adopt it removes what cannot
--- be read: nothing else would, and it stands in the way.
--- KEYS  for each part: a hash of records, or of buyers
--- ARGV  claim of the adopt on whose behalf it walks ('': none), 'holds' or 'buyers', fields wanted
---       at a time, number of parts; for each: cursor (0: from the start)
--- Reply for each: {OK, next cursor (0: the end), {hold and its score in its index, or {buyer, held, sold, live} ...},
---       {damaged field ...}} or {status}
+-- scan: walks the hashes of an allotment, a part of each at a time: holds and buyers. For an adopt it removes
+-- what cannot be read, which nothing else would and which stands in the way, and empties the totals of
+-- buyers, which adopt_buyers sets anew.
+-- KEYS  for each part: a hash of holds
+-- ARGV  claim of the adopt on whose behalf it walks ('': none), fields wanted at a time, number of parts; for
+--       each: cursor (0: from the start)
+-- Reply for each: {OK, next cursor (0: the end), {hold and its score in its index ...}, {{field of a buyer, held,
+--       sold, live} ...}, {damaged field ...}} or {status}
 -- O(fields) for each; a hash in its compact form comes whole.
 
-local claim, kind, count = ARGV[firstArg], ARGV[firstArg + 1], ARGV[firstArg + 2]
+local claim, count = ARGV[firstArg], ARGV[firstArg + 1]
 local a = allotments[1]
 local gate = a.gate
 if claim ~= '' then gate = claimed(a, claim) and S.OK or S.BUSY end
 
 local INDEX = {[HELD] = 'deadlines', [CONFIRMING] = 'leases'}
 
-local function read(field, raw)
-  if kind == 'holds' then
+local function record(tag, r)
+  local index = INDEX[r[STATE]] or 'ended'
+  local v = view({a = a, tag = tag, r = r}, true)
+  v[#v + 1] = tonumber(redis.pcall('ZSCORE', a[index], tag) or 0) or 0
+  return v
+end
+
+-- Notes what a field says; false: it cannot be read.
+local function read(found, key, field, raw)
+  if #field == TAG then
     local r = decode(raw)
-    if not r then return nil end
-    local index = INDEX[r[STATE]] or 'ended'
-    local v = view({a = a, tag = field, r = r}, true)
-    v[#v + 1] = tonumber(redis.pcall('ZSCORE', a[index], field) or 0) or 0
-    return v
+    if r then found.holds[#found.holds + 1] = record(field, r) end
+    return r
   end
-  local e = decodeBuyer(raw)
-  return e and {field, e[B_HELD], e[B_SOLD], e[B_LIVE]}
+  if #field ~= TAG - NAME then return false end
+  local e, r = decodeEntry(raw)
+  if not e then return false end
+  if r then found.holds[#found.holds + 1] = record(e[B_HOME] .. field, r) end
+  found.buyers[#found.buyers + 1] = {field, e[B_HELD], e[B_SOLD], e[B_LIVE]}
+  if claim ~= '' then
+    local b = buyer(key, field, raw)
+    b.e, b.dirty = {0, 0, 0, e[B_HOME]}, true
+  end
+  return true
 end
 
 local function part(key, cursor)
@@ -32,23 +46,22 @@ local function part(key, cursor)
   local reply = redis.pcall('HSCAN', key, cursor, 'COUNT', count)
   if reply.err then
     if claim ~= '' then put('UNLINK', key) end
-    return {S.OK, '0', {}, {'*'}}
+    return {S.OK, '0', {}, {}, {'*'}}
   end
-  local found, damaged = {}, {}
+  if claim ~= '' then pass(key) end
+  local found, damaged = {holds = {}, buyers = {}}, {}
   for j = 1, #reply[2], 2 do
-    local value = read(reply[2][j], reply[2][j + 1])
-    if value then
-      found[#found + 1] = value
-    else
-      damaged[#damaged + 1] = reply[2][j]
-      if claim ~= '' then put('HDEL', key, reply[2][j]) end
+    local field = reply[2][j]
+    if not read(found, key, field, reply[2][j + 1]) then
+      damaged[#damaged + 1] = field
+      if claim ~= '' then put('HDEL', key, field) end
     end
   end
-  return {S.OK, reply[1], found, damaged}
+  return {S.OK, reply[1], found.holds, found.buyers, damaged}
 end
 
 local results = {}
-for i = 1, tonumber(ARGV[firstArg + 3]) do
-  results[i] = part(KEYS[firstKey + i - 1], ARGV[firstArg + 3 + i])
+for i = 1, tonumber(ARGV[firstArg + 2]) do
+  results[i] = part(KEYS[firstKey + i - 1], ARGV[firstArg + 2 + i])
 end
 return reply(results)

@@ -1,5 +1,5 @@
 -- shrink: pins units that are to be taken off the capacity, as a CONFIRMING hold of no buyer.
--- KEYS  for each line: record hash, buyer hash, marker
+-- KEYS  for each line: hash of holds, marker
 -- ARGV  number of lines; for each: allotment number, tag, units, request id, lease in ms, 1 for a dry run
 -- Reply for each: {OK, hold} (hold missing in a dry run), {AGAIN, 1, due tag ...}, {IN_USE}, {MISMATCH},
 --       {TOO_MUCH} for less than one unit, or {status}
@@ -9,10 +9,10 @@ local function take(h, c)
   local a = h.a
   a.sequence = a.sequence + 1
   local old = h.r
-  h.r = {CONFIRMING, c.units, a.epoch, a.sequence, now, 0, '', c.request, '', '', c.units,
-    now + c.lease, '', 0, c.units}
+  set(h, {CONFIRMING, c.units, a.epoch, a.sequence, now, 0, '', c.request, '', '', c.units,
+    now + c.lease, '', 0, c.units})
   a.available, a.shrinking = a.available - c.units, a.shrinking + c.units
-  h.dirty, a.dirty = true, true
+  a.dirty = true
   if old then put('ZREM', a.ended, h.tag) end
   put('ZADD', a.leases, h.r[LEASE], h.tag)
 end
@@ -40,7 +40,7 @@ end
 local results = {}
 for i = 1, tonumber(ARGV[firstArg]) do
   local p = firstArg + 6 * i - 5
-  local h = hold(allotments[tonumber(ARGV[p])], firstKey + 3 * i - 3, ARGV[p + 1])
+  local h = hold(allotments[tonumber(ARGV[p])], firstKey + 2 * i - 2, ARGV[p + 1])
   results[i] = decide(h, {units = tonumber(ARGV[p + 2]), request = ARGV[p + 3],
     lease = tonumber(ARGV[p + 4]), dry = ARGV[p + 5] == '1'})
 end

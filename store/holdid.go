@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"strings"
 )
@@ -13,15 +14,16 @@ var ErrBadHoldID = errors.New("not a hold id: want ALLOTMENT.TAG as CreateHold r
 
 const (
 	digestBytes = 16 // 128 bits of SHA-256 over (allotment, buyer, request id)
-	tagBytes    = digestBytes + 2
-	tagChars    = 24 // base64url of 18 bytes, without padding
+	buyerBytes  = 8  // 64 bits of SHA-256 over (allotment, buyer)
+	tagBytes    = digestBytes + buyerBytes
+	tagChars    = 32 // base64url of 24 bytes
 )
 
 // HoldID names a hold: its allotment and a tag derived from (allotment, buyer, request id).
 //
 // The tag is 128 bits of SHA-256 over the three parts, each preceded by its length, and then
-// 16 bits of SHA-256 over allotment and buyer. The last two bytes let the scripts that know
-// only the id declare the key of the buyer's totals before they run.
+// 64 bits of SHA-256 over allotment and buyer, the buyer's key: it tells the scripts that know
+// only the id where the buyer's entry is.
 type HoldID struct {
 	Allotment string
 	Tag       string
@@ -31,7 +33,7 @@ type HoldID struct {
 func NewHoldID(allotment, buyer, request string) HoldID {
 	var tag [tagBytes]byte
 	copy(tag[:digestBytes], digest(allotment, buyer, request))
-	copy(tag[digestBytes:], digest(allotment, buyer))
+	copy(tag[digestBytes:], digest(allotment, buyer)[:buyerBytes])
 	return HoldID{Allotment: allotment, Tag: base64.RawURLEncoding.EncodeToString(tag[:])}
 }
 
@@ -50,31 +52,38 @@ func ParseHoldID(text string) (HoldID, error) {
 // String is the text form that callers see.
 func (id HoldID) String() string { return id.Allotment + "." + id.Tag }
 
-// Bucket is the number of the hash, of n, that keeps this hold's record.
-func (id HoldID) Bucket(n int) int { return id.number(0) & (n - 1) }
+// Bucket is the number of the hash, of n, that keeps this hold's record and its buyer's entry.
+func (id HoldID) Bucket(n int) int { return id.BuyerKey().Bucket(n) }
 
-// BuyerBucket is the number of the hash, of n, that keeps the totals of this hold's buyer.
-func (id HoldID) BuyerBucket(n int) int { return id.number(digestBytes) & (n - 1) }
-
-func (id HoldID) number(at int) int {
+// BuyerKey is the buyer's.
+func (id HoldID) BuyerKey() BuyerKey {
 	raw, err := base64.RawURLEncoding.DecodeString(id.Tag)
 	if err != nil || len(raw) != tagBytes {
-		return 0
+		return BuyerKey{}
 	}
-	return int(binary.BigEndian.Uint16(raw[at:]))
+	return BuyerKey(raw[digestBytes:])
 }
 
-// BuyerBucket is the number of the hash, of n, that keeps a buyer's totals at an allotment.
-func BuyerBucket(allotment, buyer string, n int) int {
-	return int(binary.BigEndian.Uint16(digest(allotment, buyer))) & (n - 1)
+// BuyerKey names a buyer at an allotment in Redis, where its id is not known: 64 bits of SHA-256 over allotment and
+// buyer, each preceded by its length. Two buyers of one key, which nobody has seen, would share a limit.
+type BuyerKey [buyerBytes]byte
+
+// NewBuyerKey is the key of a buyer at an allotment.
+func NewBuyerKey(allotment, buyer string) BuyerKey {
+	return BuyerKey(digest(allotment, buyer)[:buyerBytes])
 }
 
-// BucketsFor is how many record hashes an allotment of this capacity gets: about 32 live holds
-// each, so that Redis keeps them in its compact form (up to 512 fields by default), and never so
-// few that a day's ended holds crowd them.
+// Bucket is the number of the hash, of n, that keeps this buyer's entry and holds.
+func (k BuyerKey) Bucket(n int) int { return int(binary.BigEndian.Uint16(k[:])) & (n - 1) }
+
+// String is the key in hexadecimal.
+func (k BuyerKey) String() string { return hex.EncodeToString(k[:]) }
+
+// BucketsFor is how many hashes of holds an allotment of this capacity gets: at most about 8,192 live holds each. Few,
+// so that a batch reads all of them at once, and none so large that Redis takes long to grow it.
 func BucketsFor(capacity int64) int {
-	n := 16
-	for n < 65536 && int64(n)*32 < capacity {
+	n := 1
+	for n < 65536 && int64(n)*8192 < capacity {
 		n *= 2
 	}
 	return n

@@ -161,7 +161,7 @@ type Record struct {
 
 // BuyerEntry is a buyer's totals at an allotment.
 type BuyerEntry struct {
-	BuyerID    string
+	Key        BuyerKey
 	Held, Sold int64
 	Live       int64
 	Tags       []string // of the newest live holds
@@ -171,8 +171,10 @@ type BuyerEntry struct {
 type Part struct {
 	Records []Record
 	Buyers  []BuyerEntry
-	Damaged []string // fields that cannot be read; "*": a whole hash
-	Next    string   // cursor of the rest; empty: the hash is done
+	Damaged []string // tags, or odd fields, that cannot be read; "*": a whole hash
+
+	DamagedBuyers []BuyerKey // whose entries, and the records beside them, cannot be read
+	Next          string     // cursor of the rest; empty: the hash is done
 }
 
 // Rebuild is the steps of an adopt in Redis. A claim is a random text; a step under a claim that
@@ -183,10 +185,10 @@ type Rebuild interface {
 	AdoptBegin(ctx context.Context, p Place, claim string, lease time.Duration) (*Past, time.Duration, error)
 	// AdoptRenew prolongs the claim, if it is still in force.
 	AdoptRenew(ctx context.Context, p Place, claim string, lease time.Duration) error
-	// Scan walks one bucket from a cursor (empty: the start): records, or buyers' entries. With an empty
-	// claim it may be used at any time.
-	Scan(ctx context.Context, p Place, claim string, buyers bool, buckets []int, cursors []string) ([]Part, error)
-	// AdoptReset empties the indexes and the buyers' totals.
+	// Scan walks buckets, each from its cursor (empty: the start). With an empty claim it may be used at any
+	// time; for an adopt it removes what cannot be read, and empties the buyers' totals, which AdoptWrite sets.
+	Scan(ctx context.Context, p Place, claim string, buckets []int, cursors []string) ([]Part, error)
+	// AdoptReset empties the indexes.
 	AdoptReset(ctx context.Context, p Place, claim string) error
 	// AdoptWrite sets records, with index and marker, and buyers' entries.
 	AdoptWrite(ctx context.Context, p Place, claim string, records []Record, buyers []BuyerEntry) error

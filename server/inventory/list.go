@@ -90,7 +90,7 @@ func (v *Inventory) listParts(ctx context.Context, p store.Place, f store.HoldFi
 	cursors[0] = at.cursor
 	var parts []store.Part
 	err := v.adopted(ctx, func(ctx context.Context) (err error) {
-		parts, err = v.redis.Scan(ctx, p, "", false, buckets, cursors)
+		parts, err = v.redis.Scan(ctx, p, "", buckets, cursors)
 		return err
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // TestListHoldsPages: pages of any size together give every hold once.
 func TestListHoldsPages(t *testing.T) {
 	w := newWorld(t, 1)
-	a := w.open(1000)
+	a := w.open(100_000)
 	want := map[string]bool{}
 	for i := range 90 {
 		h := w.hold(a, fmt.Sprintf("buyer-%d", i%7), fmt.Sprintf("r%d", i), 1)

@@ -152,8 +152,8 @@ func (m *mortalRedis) AdoptRenew(ctx context.Context, p store.Place, claim strin
 	return m.f.step(func() error { return m.Redis.AdoptRenew(ctx, p, claim, lease) })
 }
 
-func (m *mortalRedis) Scan(ctx context.Context, p store.Place, claim string, buyers bool, buckets []int, cursors []string) (parts []store.Part, err error) {
-	err = m.f.step(func() error { parts, err = m.Redis.Scan(ctx, p, claim, buyers, buckets, cursors); return err })
+func (m *mortalRedis) Scan(ctx context.Context, p store.Place, claim string, buckets []int, cursors []string) (parts []store.Part, err error) {
+	err = m.f.step(func() error { parts, err = m.Redis.Scan(ctx, p, claim, buckets, cursors); return err })
 	return parts, err
 }
 

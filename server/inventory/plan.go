@@ -21,7 +21,7 @@ type plan struct {
 	retention time.Duration
 
 	records []store.Record
-	buyers  map[string]*store.BuyerEntry
+	buyers  map[store.BuyerKey]*store.BuyerEntry
 
 	held, confirming, shrinking int64
 	live, dropped               int
@@ -29,7 +29,7 @@ type plan struct {
 }
 
 func newPlan(row store.Allotment, past store.Past, retention time.Duration) *plan {
-	return &plan{row: row, past: past, retention: retention, buyers: map[string]*store.BuyerEntry{}}
+	return &plan{row: row, past: past, retention: retention, buyers: map[store.BuyerKey]*store.BuyerEntry{}}
 }
 
 // survivor decides on one record that Redis still has.
@@ -173,15 +173,16 @@ func (p *plan) countBuyers() {
 
 func (p *plan) sold(buyer string, units int64) {
 	if units != 0 {
-		p.entry(buyer).Sold = units
+		p.entry(buyer).Sold += units
 	}
 }
 
 func (p *plan) entry(buyer string) *store.BuyerEntry {
-	e := p.buyers[buyer]
+	key := store.NewBuyerKey(p.row.Place.Allotment, buyer)
+	e := p.buyers[key]
 	if e == nil {
-		e = &store.BuyerEntry{BuyerID: buyer}
-		p.buyers[buyer] = e
+		e = &store.BuyerEntry{Key: key}
+		p.buyers[key] = e
 	}
 	return e
 }

@@ -63,7 +63,7 @@ func (r *rebuild) run(ctx context.Context) error {
 
 // survivors walks the records that Redis still has.
 func (r *rebuild) survivors(ctx context.Context) (records []store.Record, damaged []string, err error) {
-	err = r.v.walk(ctx, r.row.Place, r.claim, false, func(part store.Part) error {
+	err = r.v.walk(ctx, r.row.Place, r.claim, func(part store.Part) error {
 		records = append(records, part.Records...)
 		damaged = append(damaged, part.Damaged...)
 		return nil
@@ -71,12 +71,12 @@ func (r *rebuild) survivors(ctx context.Context) (records []store.Record, damage
 	return records, damaged, err
 }
 
-// walk calls f with every part of the record hashes, or of the buyers' hashes, of an allotment. It takes
-// few hashes at first, and more while they hold little.
-func (v *Inventory) walk(ctx context.Context, p store.Place, claim string, buyers bool, f func(store.Part) error) error {
+// walk calls f with every part of the hashes of an allotment. It takes few of them at first, and more while
+// they hold little.
+func (v *Inventory) walk(ctx context.Context, p store.Place, claim string, f func(store.Part) error) error {
 	for first, width := 0, 4; first < p.Buckets; {
 		last := min(first+width, p.Buckets)
-		found, err := v.walkBuckets(ctx, p, claim, buyers, first, last, f)
+		found, err := v.walkBuckets(ctx, p, claim, first, last, f)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (v *Inventory) walk(ctx context.Context, p store.Place, claim string, buyer
 }
 
 // walkBuckets walks some hashes to their end and returns how many entries it found.
-func (v *Inventory) walkBuckets(ctx context.Context, p store.Place, claim string, buyers bool, first, last int,
+func (v *Inventory) walkBuckets(ctx context.Context, p store.Place, claim string, first, last int,
 	f func(store.Part) error,
 ) (found int, err error) {
 	var buckets []int
@@ -101,14 +101,14 @@ func (v *Inventory) walkBuckets(ctx context.Context, p store.Place, claim string
 		buckets, cursors = append(buckets, i), append(cursors, "")
 	}
 	for len(buckets) > 0 {
-		parts, err := v.redis.Scan(ctx, p, claim, buyers, buckets, cursors)
+		parts, err := v.redis.Scan(ctx, p, claim, buckets, cursors)
 		if err != nil {
 			return found, err
 		}
 		var more []int
 		cursors = cursors[:0]
 		for i, part := range parts {
-			found += len(part.Records) + len(part.Buyers)
+			found += len(part.Records) + len(part.Buyers)/2
 			if err := f(part); err != nil {
 				return found, err
 			}

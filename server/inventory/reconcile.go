@@ -69,11 +69,18 @@ type comparison struct {
 	row      store.Allotment
 	counters store.Counters
 	outcomes map[string]store.Outcome
-	bought   map[string]int64 // units by buyer, from the ledger
-	held     map[string]int64 // units by buyer, from the records
+	sums     map[store.BuyerKey]*buyerSum
+	entries  map[store.BuyerKey]store.BuyerEntry
+	damaged  map[store.BuyerKey]bool
 
 	findings                    []store.Finding
 	sumHeld, sumPinned, sumGone int64
+}
+
+// buyerSum is the units of a buyer that the holds and the ledger make.
+type buyerSum struct {
+	name         string // empty: neither knows it
+	held, bought int64
 }
 
 const compareTries = 5 // readings of an allotment in which something changes meanwhile
@@ -101,7 +108,7 @@ func (v *Inventory) compareOnce(ctx context.Context, p store.Place) (findings []
 	if err != nil {
 		return nil, false, err
 	}
-	c := &comparison{counters: before[0], bought: map[string]int64{}, held: map[string]int64{}}
+	c := &comparison{counters: before[0], sums: map[store.BuyerKey]*buyerSum{}, entries: map[store.BuyerKey]store.BuyerEntry{}, damaged: map[store.BuyerKey]bool{}}
 	records, err := c.read(ctx, v, p)
 	if err != nil {
 		return nil, false, err
@@ -109,13 +116,7 @@ func (v *Inventory) compareOnce(ctx context.Context, p store.Place) (findings []
 	for _, r := range records {
 		c.record(r)
 	}
-	if err := v.walk(ctx, p, "", true, func(part store.Part) error {
-		c.buyers(part)
-		return nil
-	}); err != nil {
-		return nil, false, err
-	}
-	c.missingBuyers()
+	c.buyers()
 	after, err := v.redis.Counters(ctx, []store.Place{p})
 	if err != nil {
 		return nil, false, err
@@ -127,8 +128,20 @@ func (v *Inventory) compareOnce(ctx context.Context, p store.Place) (findings []
 
 func (c *comparison) read(ctx context.Context, v *Inventory, p store.Place) ([]store.Record, error) {
 	var records []store.Record
-	err := v.walk(ctx, p, "", false, func(part store.Part) error {
-		records = append(records, part.Records...)
+	seen := map[string]bool{}
+	err := v.walk(ctx, p, "", func(part store.Part) error { // which may meet what is in a growing hash twice
+		for _, r := range part.Records {
+			if !seen[r.ID.Tag] {
+				seen[r.ID.Tag], records = true, append(records, r)
+			}
+		}
+		for _, e := range part.Buyers {
+			c.entries[e.Key] = e
+		}
+		for _, key := range part.DamagedBuyers {
+			c.damaged[key] = true
+			c.sum(key, "")
+		}
 		for _, field := range part.Damaged {
 			c.hold(store.FindingHold, store.HoldID{Allotment: p.Allotment, Tag: field}.String(), "its record cannot be read", 0, "a record", "damaged")
 		}
@@ -155,7 +168,7 @@ func (c *comparison) read(ctx context.Context, v *Inventory, p store.Place) ([]s
 		}
 	}
 	return records, v.ledger.BuyerTotals(ctx, p.Allotment, c.counters.Feed, func(buyer string, sold int64) error {
-		c.bought[buyer] = sold
+		c.sum(store.NewBuyerKey(p.Allotment, buyer), buyer).bought += sold
 		return nil
 	})
 }
@@ -167,7 +180,7 @@ func (c *comparison) record(r store.Record) {
 	switch r.State {
 	case store.Held:
 		c.sumHeld += r.Quantity
-		c.held[r.BuyerID] += r.Quantity
+		c.sum(r.ID.BuyerKey(), r.BuyerID).held += r.Quantity
 		if decided {
 			c.hold(store.FindingHold, r.ID.String(), "is HELD, but the ledger decided it", 0, "ended", "HELD")
 		}
@@ -179,7 +192,7 @@ func (c *comparison) record(r store.Record) {
 			c.sumGone += r.Units
 		} else {
 			c.sumPinned += r.Units
-			c.held[r.BuyerID] += r.Units
+			c.sum(r.ID.BuyerKey(), r.BuyerID).held += r.Units
 		}
 		if r.Index.IsZero() {
 			c.hold(store.FindingIndex, r.ID.String(), "its lease is not in the index, so nobody would drive it on", 0, "a lease", "none")
@@ -228,29 +241,35 @@ func (c *comparison) totals(changed bool) {
 	}
 }
 
-func (c *comparison) buyers(part store.Part) {
-	for _, e := range part.Buyers {
-		c.buyer(e.BuyerID, "units held of a buyer", c.held[e.BuyerID], e.Held)
-		c.buyer(e.BuyerID, "units sold of a buyer", c.bought[e.BuyerID], e.Sold)
-		delete(c.held, e.BuyerID)
-		delete(c.bought, e.BuyerID)
+// sum is what the holds and the ledger make of a buyer.
+func (c *comparison) sum(k store.BuyerKey, name string) *buyerSum {
+	s := c.sums[k]
+	if s == nil {
+		s = &buyerSum{}
+		c.sums[k] = s
 	}
-	for _, buyer := range part.Damaged {
-		if buyer == "*" { // all of a hash
-			buyer = ""
-		}
-		c.add(store.Finding{Kind: store.FindingBuyer, BuyerID: buyer, What: "a buyer's entry cannot be read", Expected: "an entry", Actual: "damaged"})
+	if s.name == "" {
+		s.name = name
 	}
+	return s
 }
 
-// missingBuyers finds the buyers with holds or sales that have no entry.
-func (c *comparison) missingBuyers() {
-	for buyer, units := range c.held {
-		c.buyer(buyer, "units held of a buyer", units, 0)
-		delete(c.held, buyer)
+// buyers compares the buyers' entries with that; who has holds or sales must have one.
+func (c *comparison) buyers() {
+	for key, e := range c.entries {
+		s := c.sum(key, "")
+		c.buyer(s.name, "units held of a buyer", s.held, e.Held)
+		c.buyer(s.name, "units sold of a buyer", s.bought, e.Sold)
 	}
-	for buyer, units := range c.bought {
-		c.buyer(buyer, "units sold of a buyer", units, 0)
+	for key, s := range c.sums {
+		if c.damaged[key] {
+			c.add(store.Finding{Kind: store.FindingBuyer, BuyerID: s.name, What: "a buyer's entry cannot be read", Expected: "an entry", Actual: "damaged"})
+			continue
+		}
+		if _, found := c.entries[key]; !found {
+			c.buyer(s.name, "units held of a buyer", s.held, 0)
+			c.buyer(s.name, "units sold of a buyer", s.bought, 0)
+		}
 	}
 }
 

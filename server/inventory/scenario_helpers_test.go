@@ -235,11 +235,12 @@ func tagForms(h store.Hold) []string {
 	return []string{h.ID.Tag, string(raw)}
 }
 
-// record finds the hash and the field of a hold's record.
+// record finds the hash and the field of a hold's record: its own, or that of its buyer's entry.
 func (w *world) record(group string, h store.Hold) (key, field string) {
 	w.t.Helper()
 	for _, key := range w.keys(group) {
-		for _, field := range tagForms(h) {
+		buyer := h.ID.BuyerKey()
+		for _, field := range append(tagForms(h), string(buyer[:])) {
 			if has, err := w.raw.HExists(w.ctx(), key, field).Result(); err == nil && has {
 				return key, field
 			}

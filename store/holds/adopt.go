@@ -54,17 +54,13 @@ func (s *Store) AdoptRenew(ctx context.Context, p store.Place, claim string, lea
 }
 
 // Scan implements store.Rebuild.
-func (s *Store) Scan(ctx context.Context, p store.Place, claim string, buyers bool, buckets []int, cursors []string) ([]store.Part, error) {
-	kind, key := "holds", recordsKey
-	if buyers {
-		kind, key = "buyers", buyersKey
-	}
+func (s *Store) Scan(ctx context.Context, p store.Place, claim string, buckets []int, cursors []string) ([]store.Part, error) {
 	o := &op{
 		script: "scan", places: []store.Place{p}, items: len(buckets), bare: true, past: claim != "",
-		head: []any{claim, kind, scanCount, len(buckets)},
+		head: []any{claim, scanCount, len(buckets)},
 		keys: func(keys []string) []string {
 			for _, bucket := range buckets {
-				keys = append(keys, key(p, bucket))
+				keys = append(keys, holdsKey(p, bucket))
 			}
 			return keys
 		},
@@ -86,25 +82,18 @@ func (s *Store) Scan(ctx context.Context, p store.Place, claim string, buyers bo
 		if r.status() != statusOK {
 			return nil, store.ErrStale
 		}
-		parts[i] = decodePart(p, r, buyers, o.now)
+		parts[i] = decodePart(p, r, o.now)
 	}
 	return parts, nil
 }
 
-func decodePart(p store.Place, r result, buyers bool, now int64) store.Part {
+func decodePart(p store.Place, r result, now int64) store.Part {
 	part := store.Part{Next: r.text(1)}
 	if part.Next == "0" {
 		part.Next = ""
 	}
 	for _, value := range r.list(2) {
 		fields, _ := value.([]any)
-		if buyers {
-			b := result(fields)
-			part.Buyers = append(part.Buyers, store.BuyerEntry{
-				BuyerID: unpack(b.text(0)), Held: b.int(1), Sold: b.int(2), Live: b.int(3),
-			})
-			continue
-		}
 		record, err := decodeRecord(p, fields, now)
 		if err != nil {
 			part.Damaged = append(part.Damaged, unpackTag(result(fields).text(0)))
@@ -112,37 +101,34 @@ func decodePart(p store.Place, r result, buyers bool, now int64) store.Part {
 		}
 		part.Records = append(part.Records, record)
 	}
-	for _, field := range r.list(3) {
-		text := fmt.Sprint(field)
-		switch {
-		case text == wholeHash:
-		case buyers:
-			text = unpack(text)
+	for _, value := range r.list(3) {
+		fields, _ := value.([]any)
+		b := result(fields)
+		part.Buyers = append(part.Buyers, store.BuyerEntry{Key: keyOf(b.text(0)), Held: b.int(1), Sold: b.int(2), Live: b.int(3)})
+	}
+	for _, value := range r.list(4) {
+		switch field := fmt.Sprint(value); len(field) {
+		case len(store.BuyerKey{}):
+			part.DamagedBuyers = append(part.DamagedBuyers, keyOf(field))
+		case len(wholeHash):
+			part.Damaged = append(part.Damaged, field)
 		default:
-			text = unpackTag(text)
+			part.Damaged = append(part.Damaged, unpackTag(field))
 		}
-		part.Damaged = append(part.Damaged, text)
 	}
 	return part
 }
 
+// keyOf is the buyer's key that a field is.
+func keyOf(field string) (key store.BuyerKey) {
+	copy(key[:], field)
+	return key
+}
+
 // AdoptReset implements store.Rebuild.
 func (s *Store) AdoptReset(ctx context.Context, p store.Place, claim string) error {
-	for first := 0; first < p.Buckets; first += leaveBuckets {
-		_, _, err := s.step(ctx, p, &op{
-			script: "adopt_reset", head: []any{claim},
-			keys: func(keys []string) []string {
-				for i := first; i < min(first+leaveBuckets, p.Buckets); i++ {
-					keys = append(keys, buyersKey(p, i))
-				}
-				return keys
-			},
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	_, _, err := s.step(ctx, p, &op{script: "adopt_reset", head: []any{claim}})
+	return err
 }
 
 // AdoptWrite implements store.Rebuild.
@@ -174,15 +160,15 @@ func (s *Store) AdoptWrite(ctx context.Context, p store.Place, claim string, rec
 		script: "adopt_buyers", head: []any{claim, len(buyers)},
 		keys: func(keys []string) []string {
 			for _, b := range buyers {
-				keys = append(keys, buyersKey(p, store.BuyerBucket(p.Allotment, b.BuyerID, p.Buckets)))
+				keys = append(keys, holdsKey(p, b.Key.Bucket(p.Buckets)))
 			}
 			return keys
 		},
 		args: func(args []any, _ func(store.Place) int) []any {
 			for _, b := range buyers {
-				args = append(args, pack(b.BuyerID), b.Held, b.Sold, b.Live, len(b.Tags))
+				args = append(args, b.Key[:], b.Held, b.Sold, b.Live, len(b.Tags))
 				for _, tag := range b.Tags {
-					args = append(args, packTag(tag))
+					args = append(args, nameOf(tag))
 				}
 			}
 			return args

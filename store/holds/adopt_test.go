@@ -85,13 +85,12 @@ func (f *fixture) stale(claim string, h store.Hold) {
 	f.t.Helper()
 	record := store.Record{Hold: h, Index: h.ExpireTime}
 	for name, err := range map[string]error{
-		"AdoptRenew":  f.AdoptRenew(f.ctx(), f.place, claim, lease),
-		"Scan":        errOf(f.Scan(f.ctx(), f.place, claim, false, []int{0}, []string{""})),
-		"Scan buyers": errOf(f.Scan(f.ctx(), f.place, claim, true, []int{0}, []string{""})),
-		"AdoptReset":  f.AdoptReset(f.ctx(), f.place, claim),
-		"AdoptWrite":  f.AdoptWrite(f.ctx(), f.place, claim, []store.Record{record}, nil),
-		"buyers":      f.AdoptWrite(f.ctx(), f.place, claim, nil, []store.BuyerEntry{{BuyerID: "x", Held: 1, Live: 1}}),
-		"AdoptEnd":    f.AdoptEnd(f.ctx(), newAllotment(f.place, 10), claim, store.Counters{Epoch: 9, Capacity: 10}, 1),
+		"AdoptRenew": f.AdoptRenew(f.ctx(), f.place, claim, lease),
+		"Scan":       errOf(f.Scan(f.ctx(), f.place, claim, []int{0}, []string{""})),
+		"AdoptReset": f.AdoptReset(f.ctx(), f.place, claim),
+		"AdoptWrite": f.AdoptWrite(f.ctx(), f.place, claim, []store.Record{record}, nil),
+		"buyers":     f.AdoptWrite(f.ctx(), f.place, claim, nil, []store.BuyerEntry{{Held: 1, Live: 1}}),
+		"AdoptEnd":   f.AdoptEnd(f.ctx(), newAllotment(f.place, 10), claim, store.Counters{Epoch: 9, Capacity: 10}, 1),
 	} {
 		if !errors.Is(err, store.ErrStale) {
 			f.t.Errorf("%s under claim %s: %v, want ErrStale", name, claim, err)
@@ -118,6 +117,7 @@ func (f *fixture) rebuild(claim string, epoch int64, walks int, records []store.
 	f.t.Helper()
 	past := f.adoptBegin(f.place, claim)
 	for range walks {
+		f.walk(claim)
 		must(f.t, f.AdoptReset(f.ctx(), f.place, claim))
 		for chunk := range slices.Chunk(records, 3) {
 			must(f.t, f.AdoptWrite(f.ctx(), f.place, claim, chunk, nil))
@@ -133,7 +133,7 @@ func (f *fixture) survivors(claim string) (records []store.Record, damaged []str
 	f.t.Helper()
 	for bucket := range f.place.Buckets {
 		for cursor, more := "", true; more; more = cursor != "" {
-			parts, err := f.Scan(f.ctx(), f.place, claim, false, []int{bucket}, []string{cursor})
+			parts, err := f.Scan(f.ctx(), f.place, claim, []int{bucket}, []string{cursor})
 			must(f.t, err)
 			records, damaged = append(records, parts[0].Records...), append(damaged, parts[0].Damaged...)
 			cursor = parts[0].Next
@@ -167,7 +167,7 @@ func TestAdoptKeepsHolds(t *testing.T) {
 			t.Errorf("record %+v, want state %d and index %d", r, h.state, want)
 		}
 	}
-	entries := buyersOf(records, map[string]int64{"sold": 1})
+	entries := f.buyersOf(records, map[string]int64{"sold": 1})
 	counters := store.Counters{Capacity: 40, Available: 33, Held: 3, Confirming: 2, Shrinking: 1, Sold: 1}
 	f.rebuild("claim", 2, 1, records, entries, counters)
 	once := f.mustState()
@@ -199,10 +199,10 @@ func TestAdoptKeepsHolds(t *testing.T) {
 }
 
 // buyersOf sums up the live records as an adopt does.
-func buyersOf(records []store.Record, sold map[string]int64) []store.BuyerEntry {
+func (f *fixture) buyersOf(records []store.Record, sold map[string]int64) []store.BuyerEntry {
 	entries := map[string]*store.BuyerEntry{}
 	for buyer, units := range sold {
-		entries[buyer] = &store.BuyerEntry{BuyerID: buyer, Sold: units}
+		entries[buyer] = &store.BuyerEntry{Key: f.buyerKey(buyer), Sold: units}
 	}
 	for _, r := range records {
 		units := r.Quantity
@@ -215,7 +215,7 @@ func buyersOf(records []store.Record, sold map[string]int64) []store.BuyerEntry 
 			continue
 		}
 		if entries[r.BuyerID] == nil {
-			entries[r.BuyerID] = &store.BuyerEntry{BuyerID: r.BuyerID}
+			entries[r.BuyerID] = &store.BuyerEntry{Key: f.buyerKey(r.BuyerID)}
 		}
 		e := entries[r.BuyerID]
 		e.Held, e.Live, e.Tags = e.Held+units, e.Live+1, append(e.Tags, r.ID.Tag)
@@ -245,7 +245,7 @@ func TestAdoptChangesHolds(t *testing.T) {
 		Token: store.Token{Epoch: 1, Sequence: 9}, CreateTime: now, ExpireTime: now, OrderID: "order", Pinned: &store.Pinned{Quantity: 2},
 	}, Index: now.Add(time.Hour)}
 	f.rebuild("claim", 2, 2, []store.Record{lapsed, removed, longer, sold},
-		[]store.BuyerEntry{{BuyerID: "stays", Held: 1, Live: 1, Tags: []string{stays.ID.Tag}}, {BuyerID: "sold", Sold: 2}},
+		[]store.BuyerEntry{{Key: f.buyerKey("stays"), Held: 1, Live: 1, Tags: []string{stays.ID.Tag}}, {Key: f.buyerKey("sold"), Sold: 2}},
 		store.Counters{Capacity: 40, Available: 37, Held: 1, Sold: 2})
 	if got := f.get(ends); got.State != store.Lapsed {
 		t.Errorf("ended: state %d", got.State)
@@ -287,8 +287,8 @@ func TestAdoptNotesItsTime(t *testing.T) {
 		records[i].Base = now
 	}
 	counters := store.Counters{Capacity: 40, Available: 31, Held: 9}
-	f.rebuild("claim", 2, 1, records, buyersOf(records, nil), counters)
-	again, damaged := f.walk("", false).Records, f.walk("", false).Damaged
+	f.rebuild("claim", 2, 1, records, f.buyersOf(records, nil), counters)
+	again, damaged := f.walk("").Records, f.walk("").Damaged
 	if len(again) != 9 || len(damaged) > 0 {
 		t.Fatalf("%d records, damaged %v", len(again), damaged)
 	}

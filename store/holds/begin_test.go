@@ -281,8 +281,7 @@ func TestBeginCartIsAllOrNothing(t *testing.T) {
 			return store.OrderMismatch
 		},
 		"gone": func(f *fixture, h store.Hold) store.Reason {
-			key := recordsKey(f.placeOf(h.ID), h.ID.Bucket(f.place.Buckets))
-			must(f.t, f.raw.HDel(f.ctx(), key, packTag(h.ID.Tag)).Err())
+			f.removeRecord(f.placeOf(h.ID), h.ID)
 			return store.HoldNotFound
 		},
 	} {

@@ -219,7 +219,7 @@ func TestBatchSeesEarlierOnes(t *testing.T) {
 	}
 	ops := f.send1(requests...)
 	want := []status{
-		statusOK, statusBuyerLimit, statusOK, statusMismatch, statusOK, statusOK, statusAllHeld, statusAllHeld, statusAllHeld,
+		statusOK, statusBuyerLimit, statusKnown, statusMismatch, statusOK, statusOK, statusAllHeld, statusAllHeld, statusAllHeld,
 	}
 	if diff := cmp.Diff(want, statuses(ops)); diff != "" {
 		t.Fatalf("statuses (-want +got):\n%s", diff)
@@ -246,16 +246,20 @@ func TestBatchSeesEarlierOnes(t *testing.T) {
 	own(8, "")
 }
 
-// A damaged record fails its own line, and a damaged entry of a buyer that buyer's lines.
+// A damaged record fails its own line, and a damaged entry of a buyer, or record beside it, that buyer's lines.
 func TestBatchWithDamage(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 100)
-	h := f.hold("a", "1", 1)
+	f.hold("a", "0", 1)
+	second := f.hold("a", "1", 1)
 	f.hold("b", "1", 1)
-	f.damageRecord(h.ID, "rubbish")
+	beside := f.hold("c", "1", 1)
+	f.damageRecord(second.ID, "rubbish")
 	f.damageBuyer("b", "rubbish")
-	ops := f.send1(f.request("c", "1", 1), f.request("a", "1", 1), f.request("b", "2", 1), f.request("a", "2", 1), f.request("d", "1", 1))
-	want := []status{statusOK, statusDamaged, statusDamaged, statusOK, statusOK}
+	f.damageRecord(beside.ID, "rubbish")
+	ops := f.send1(f.request("x", "1", 1), f.request("a", "1", 1), f.request("b", "2", 1), f.request("a", "2", 1),
+		f.request("c", "2", 1), f.request("d", "1", 1))
+	want := []status{statusOK, statusDamaged, statusDamaged, statusOK, statusDamaged, statusOK}
 	if diff := cmp.Diff(want, statuses(ops)); diff != "" {
 		t.Fatalf("statuses (-want +got):\n%s", diff)
 	}

@@ -247,12 +247,11 @@ func (f *fixture) allEverything() {
 	_, _, err := f.Place(f.ctx(), f.place.Allotment)
 	must(f.t, err)
 	f.counters(f.place, second)
-	f.walk("", false)
-	f.walk("", true)
+	f.walk("")
 	f.adoptBegin(f.place, "claim")
 	records, _ := f.survivors("claim")
 	c := f.mustState().counters
-	f.rebuild("claim", 2, 1, records, buyersOf(records, map[string]int64{"sold": 1}), store.Counters{
+	f.rebuild("claim", 2, 1, records, f.buyersOf(records, map[string]int64{"sold": 1}), store.Counters{
 		Capacity: c["capacity"], Available: c["available"], Held: c["held"], Confirming: c["confirming"], Shrinking: c["shrinking"], Sold: 1,
 	})
 	must(f.t, f.Ping(f.ctx()))

@@ -19,30 +19,38 @@ func (s *Store) Create(ctx context.Context, r store.CreateRequest) ([]store.Hold
 	if err != nil {
 		return nil, err
 	}
-	result := o.reply[0]
-	if result.status() != statusOK {
+	switch result := o.reply[0]; result.status() {
+	case statusOK:
+		return newHolds(r, ids, o)
+	case statusKnown:
+		return holdsOf(places, result, o.now)
+	default:
 		return nil, createError(r, ids, o)
 	}
-	return holdsOf(places, result, o.now)
 }
 
 func createOp(r store.CreateRequest, places []store.Place, ids []store.HoldID) *op {
-	return &op{
-		script: "create", places: places, items: 1,
-		keys: func(keys []string) []string {
-			for i, p := range places {
-				keys = holdKeys(keys, p, ids[i])
-			}
-			return keys
-		},
-		args: func(args []any, number func(store.Place) int) []any {
-			args = append(args, len(r.Lines), pack(r.BuyerID), pack(r.RequestID), fingerprint(r.Lines))
-			for i, l := range r.Lines {
-				args = append(args, number(l.Place), packTag(ids[i].Tag), l.Quantity)
-			}
-			return args
-		},
+	return &op{script: createScript, places: places, items: 1, create: &createItem{CreateRequest: r, ids: ids}}
+}
+
+// newHolds are the holds that the script has just made, whose sequences it returned.
+func newHolds(r store.CreateRequest, ids []store.HoldID, o *op) ([]store.Hold, error) {
+	sequences := o.reply[0][1:]
+	if len(sequences) != len(ids) {
+		return nil, fmt.Errorf("create: %d holds for %d lines", len(sequences), len(ids))
 	}
+	holds := make([]store.Hold, len(ids))
+	cart := fingerprint(r.Lines)
+	for i, id := range ids {
+		f := o.facts[i]
+		holds[i] = store.Hold{
+			ID: id, State: store.Held, Quantity: r.Lines[i].Quantity,
+			Token: store.Token{Epoch: f.epoch, Sequence: integer(sequences[i])}, CreateTime: instant(o.now),
+			ExpireTime: instant(o.now + f.hold), Remaining: time.Duration(f.hold) * time.Millisecond,
+			BuyerID: r.BuyerID, RequestID: r.RequestID, Cart: cart,
+		}
+	}
+	return holds, nil
 }
 
 // createError says why a request was refused, with the numbers that justify it.

@@ -247,7 +247,7 @@ func (f *fixture) repair(t *rapid.T) {
 		}
 	}
 	c.Available = c.Capacity - c.Held - c.Confirming - c.Shrinking - c.Sold
-	f.rebuild("repair", 2, 1, records, buyersOf(records, sold), c)
+	f.rebuild("repair", 2, 1, records, f.buyersOf(records, sold), c)
 	s, err := f.state(f.place)
 	if err != nil {
 		t.Fatalf("after an adopt: %v", err)

@@ -32,7 +32,7 @@ func TestFeed(t *testing.T) {
 	f.want("capacity 15, available 11, sold 4, feed 1")
 	f.wantFeed(1, 3, cancelled(2, 3, "buyer"), grow(3, 1))
 	f.want("capacity 16, available 15, sold 1, feed 3")
-	if b := f.mustState().buyers["buyer"]; b.sold != 1 {
+	if b, _ := f.buyer("buyer"); b.sold != 1 {
 		t.Errorf("buyer %+v", b)
 	}
 	before := f.dump(f.place.Group)
@@ -42,7 +42,7 @@ func TestFeed(t *testing.T) {
 	f.wantFeed(1, 4, grow(2, 9), grow(3, 9), grow(4, 1)) // some of them repeats
 	f.want("capacity 17, available 16, sold 1")
 	f.wantFeed(1, 5, cancelled(5, 1, "buyer"))
-	if b, ok := f.mustState().buyers["buyer"]; ok {
+	if b, ok := f.buyer("buyer"); ok {
 		t.Errorf("the entry of a buyer with nothing is kept: %+v", b)
 	}
 }

@@ -18,7 +18,7 @@ func TestFinishSold(t *testing.T) {
 		t.Errorf("hold %+v", got)
 	}
 	f.want("available 7, held 0, confirming 0, sold 3")
-	if b := f.mustState().buyers["buyer"]; b.sold != 3 || b.held != 0 || b.live != 0 {
+	if b, _ := f.buyer("buyer"); b.sold != 3 || b.held != 0 || b.live != 0 {
 		t.Errorf("buyer %+v", b)
 	}
 	before := f.dump(f.place.Group)
@@ -42,7 +42,7 @@ func TestFinishPart(t *testing.T) {
 	v.Sale.Cancelled = 2
 	f.finish(h, v)
 	f.want("available 8, confirming 0, sold 2")
-	if b := f.mustState().buyers["buyer"]; b.sold != 2 || b.held != 0 {
+	if b, _ := f.buyer("buyer"); b.sold != 2 || b.held != 0 {
 		t.Errorf("buyer %+v", b)
 	}
 }
@@ -85,7 +85,7 @@ func TestFinishNoRoom(t *testing.T) {
 		t.Errorf("hold %+v", got)
 	}
 	f.want("available 7, held 0, confirming 0, sold 0")
-	if b, ok := f.mustState().buyers["buyer"]; ok {
+	if b, ok := f.buyer("buyer"); ok {
 		t.Errorf("the buyer's entry is kept: %+v", b)
 	}
 	if off := f.counters(f.place)[0].Off(); off != -3 {
@@ -136,7 +136,7 @@ func TestFinishWithAnotherToken(t *testing.T) {
 				t.Errorf("hold %+v", got)
 			}
 			f.want("available 7, held 0, confirming 0, sold 3")
-			if b := f.mustState().buyers["buyer"]; b.sold != 3 || b.held != 0 || b.live != 0 {
+			if b, _ := f.buyer("buyer"); b.sold != 3 || b.held != 0 || b.live != 0 {
 				t.Errorf("buyer %+v", b)
 			}
 		})

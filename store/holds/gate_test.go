@@ -30,10 +30,7 @@ func (f *fixture) everyCall(h store.Hold) map[string]func() error {
 		"Release":    func() error { return errOf(f.Release(ctx, p, one, store.LapseBySweep)) },
 		"Purge":      func() error { return f.Purge(ctx, p, one) },
 		"Apply":      func() error { return f.apply(grow(1, 1)) },
-		"Scan":       func() error { return errOf(f.Scan(ctx, p, "", false, []int{0}, []string{""})) },
-		"Scan buyers": func() error {
-			return errOf(f.Scan(ctx, p, "", true, []int{0}, []string{""}))
-		},
+		"Scan":       func() error { return errOf(f.Scan(ctx, p, "", []int{0}, []string{""})) },
 	}
 }
 

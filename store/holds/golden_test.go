@@ -2,12 +2,13 @@ package holds
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
-// Quantities of any size pass through every script exactly: Lua's numbers are doubles, and their texts
+// Numbers of any size pass through every script exactly: Lua's numbers are doubles, and their texts
 // must not be rounded (P33).
 func TestBigNumbers(t *testing.T) {
 	t.Parallel()
@@ -18,19 +19,24 @@ func TestBigNumbers(t *testing.T) {
 			big := store.Place{Allotment: f.place.Allotment + "-big", Group: f.place.Allotment + "-big", Buckets: 16}
 			f.place = f.allotAt(big, capacity, func(r *store.Rules) { r.MaxPerHold = capacity })
 			const sold, part = 123_456_789, 23_456_789
-			h := f.hold("buyer", "request", capacity-1)
-			_, err := f.Create(f.ctx(), f.request("b", "request", 2))
-			if no := refusal(t, err, store.AllHeld); no.Held != capacity-1 || no.Capacity != capacity {
-				t.Errorf("refusal %+v", no)
+			most := min(capacity-1, math.MaxUint32) // of one hold
+			h := f.hold("buyer", "request", most)
+			_, err := f.Create(f.ctx(), f.request("b", "request", most+1))
+			if most == capacity-1 {
+				if no := refusal(t, err, store.AllHeld); no.Held != capacity-1 || no.Capacity != capacity {
+					t.Errorf("refusal %+v", no)
+				}
+			} else {
+				invalidField(t, err, "quantity")
 			}
-			if got := f.get(h); got.Quantity != capacity-1 {
-				t.Errorf("quantity %d, want %d", got.Quantity, capacity-1)
+			if got := f.get(h); got.Quantity != most {
+				t.Errorf("quantity %d, want %d", got.Quantity, most)
 			}
 			r := f.beginRequest("order", h)
 			r.Quantity = sold
 			b, err := f.Begin(f.ctx(), r)
 			must(t, err)
-			f.want(fmt.Sprintf("confirming %d, available 1", capacity-1))
+			f.want(fmt.Sprintf("confirming %d, available %d", most, capacity-most))
 			f.finish(h, soldVerdict(b[0].Hold))
 			f.want(fmt.Sprintf("sold %d, available %d", sold, capacity-sold))
 			must(t, f.apply(cancelled(1, part, "buyer")))

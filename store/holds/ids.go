@@ -17,8 +17,7 @@ const (
 )
 
 // pack is the form of a caller's id in Redis: a UUID in lower case takes 17 bytes instead of 36,
-// any other text is kept as it is. A hold's record with two UUIDs then fits into Redis's compact
-// hash form (values up to 64 bytes by default).
+// any other text is kept as it is.
 func pack(id string) string {
 	if len(id) != uuidChars || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' ||
 		strings.ToLower(id) != id {
@@ -42,7 +41,8 @@ func unpack(packed string) string {
 }
 
 const (
-	rawTagBytes = 18  // of a tag in Redis: its text form takes 24
+	nameBytes   = 16  // of a tag: they name the hold at its buyer
+	rawTagBytes = 24  // of a tag in Redis: its text form takes 32
 	oddTagMark  = "?" // in front of what stands in the place of a tag, but is none
 )
 
@@ -56,6 +56,12 @@ func packTag(tag string) string {
 		return tag
 	}
 	return string(raw)
+}
+
+// nameOf is the part of a tag in Redis that names the hold at its buyer.
+func nameOf(tag string) string {
+	raw := packTag(tag)
+	return raw[:min(nameBytes, len(raw))]
 }
 
 // unpackTag is the tag's text form again. Anything else comes back marked, so that packTag finds it.

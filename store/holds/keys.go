@@ -15,15 +15,14 @@ import (
 //	hf:{group}:d[:allotment]           sorted set: tags of live holds by deadline (ms)
 //	hf:{group}:l[:allotment]           sorted set: tags of confirms under way by lease (ms)
 //	hf:{group}:e[:allotment]           sorted set: tags of ended holds by when to forget them (ms)
-//	hf:{group}:r[:allotment]:bucket    hash: hold records by tag
-//	hf:{group}:b[:allotment]:bucket    hash: buyers' totals by buyer id
+//	hf:{group}:h[:allotment]:bucket    hash: buyers' entries by buyer key, each with the record of one
+//	                                   hold of that buyer; records of other holds by tag
 //	hf:{group}~tag[:allotment]         string with a TTL: the marker of a live hold
 //	hf:{allotment}:h                   string: the allotment's group and number of buckets
 //	hf:canary:random                   string with a TTL: proves a replica's subscription alive
 //
 // The allotment is left out where it is the group: one allotment to a group is the default, and
-// markers are many. A tag is its 18 bytes, not its text: with a UUID as its group, a marker's name
-// then just fits into 64 bytes of Redis's memory, its header included.
+// markers are many. A tag is its 24 bytes, not its text.
 
 const (
 	keyPrefix  = "hf:{"
@@ -41,9 +40,7 @@ func allotmentKeys(keys []string, p store.Place) []string {
 	return append(keys, base(p, "c"), base(p, "d"), base(p, "l"), base(p, "e"))
 }
 
-func recordsKey(p store.Place, bucket int) string { return base(p, "r") + ":" + strconv.Itoa(bucket) }
-
-func buyersKey(p store.Place, bucket int) string { return base(p, "b") + ":" + strconv.Itoa(bucket) }
+func holdsKey(p store.Place, bucket int) string { return base(p, "h") + ":" + strconv.Itoa(bucket) }
 
 func markerKey(p store.Place, tag string) string {
 	key := keyPrefix + p.Group + markerPart + packTag(tag)
@@ -54,8 +51,7 @@ func markerKey(p store.Place, tag string) string {
 }
 
 func holdKeys(keys []string, p store.Place, id store.HoldID) []string {
-	return append(keys, recordsKey(p, id.Bucket(p.Buckets)), buyersKey(p, id.BuyerBucket(p.Buckets)),
-		markerKey(p, id.Tag))
+	return append(keys, holdsKey(p, id.Bucket(p.Buckets)), markerKey(p, id.Tag))
 }
 
 func hintKey(allotment string) string { return keyPrefix + allotment + "}:h" }

@@ -77,9 +77,9 @@ func TestMarkerKey(t *testing.T) {
 		}
 	})
 	for _, key := range []string{
-		"", "x", canaryKey("RANDOM"), hintKey("show"), "hf:{show}~", "hf:{show}~short", "hf:{show}~123456789012345678x",
-		"hf:{show}~123456789012345678:", "hf:{show}~123456789012345678:No", "hf:{}~123456789012345678", "xhf:{show}~123456789012345678",
-		base(single, "c"), base(grouped, "d"), recordsKey(single, 7), buyersKey(grouped, 7),
+		"", "x", canaryKey("RANDOM"), hintKey("show"), "hf:{show}~", "hf:{show}~short", "hf:{show}~123456789012345678901234x",
+		"hf:{show}~123456789012345678901234:", "hf:{show}~123456789012345678901234:No", "hf:{}~123456789012345678901234", "xhf:{show}~123456789012345678901234",
+		base(single, "c"), base(grouped, "d"), holdsKey(single, 7), holdsKey(grouped, 7),
 	} {
 		if id, ok := markerHold(key); ok {
 			t.Errorf("markerHold(%q) = %v", key, id)
@@ -155,7 +155,7 @@ func TestEveryKeyWasDeclared(t *testing.T) {
 	f.work()
 	f.adoptBegin(f.place, "claim")
 	records, _ := f.survivors("claim")
-	f.rebuild("claim", 2, 1, records, buyersOf(records, map[string]int64{"sold": 1}),
+	f.rebuild("claim", 2, 1, records, f.buyersOf(records, map[string]int64{"sold": 1}),
 		store.Counters{Capacity: 40, Available: 35, Held: 1, Confirming: 2, Shrinking: 1, Sold: 1})
 	for where := range f.dump(f.place.Group) {
 		key, _, field := strings.Cut(where, " ")

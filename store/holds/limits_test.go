@@ -81,8 +81,8 @@ func TestBuyerLimitReleasesOnNeed(t *testing.T) {
 			refusal(t, err, store.BuyerLimit)
 			f.advance(holdTime)
 			f.hold("a", "more", int64(n))
-			if s := f.mustState(); s.buyers["a"].held != int64(n) {
-				t.Errorf("the buyer holds %+v", s.buyers["a"])
+			if b, _ := f.buyer("a"); b.held != int64(n) {
+				t.Errorf("the buyer holds %+v", b)
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func TestManyHoldsOfABuyer(t *testing.T) {
 	for _, h := range all[:n-1] {
 		f.cancel(h)
 	}
-	if b, ok := f.mustState().buyers["a"]; ok {
+	if b, ok := f.buyer("a"); ok {
 		t.Errorf("the entry of a buyer with nothing is kept: %+v", b)
 	}
 }

@@ -276,7 +276,7 @@ func (x *machine) readopt(t *rapid.T) {
 	m.epoch++
 	a := newAllotment(x.place, m.capacity, func(r *store.Rules) { *r = m.rules })
 	must(x.t, x.AdoptReset(x.ctx(), x.place, "claim"))
-	must(x.t, x.AdoptWrite(x.ctx(), x.place, "claim", records, buyersOf(records, m.buyers)))
+	must(x.t, x.AdoptWrite(x.ctx(), x.place, "claim", records, x.buyersOf(records, m.buyers)))
 	must(x.t, x.AdoptEnd(x.ctx(), a, "claim", store.Counters{
 		Epoch: m.epoch, Capacity: m.capacity, Available: m.available, Held: m.held, Confirming: m.confirming, Shrinking: m.shrinking,
 		Sold: m.sold, Feed: m.feed, Version: past.Version + 1,

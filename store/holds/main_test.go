@@ -137,7 +137,7 @@ func (f *fixture) allot(id, group string, capacity int64, rules ...func(*store.R
 	if group == "" {
 		group = id
 	}
-	return f.allotAt(store.Place{Allotment: id, Group: group, Buckets: store.BucketsFor(capacity)}, capacity, rules...)
+	return f.allotAt(store.Place{Allotment: id, Group: group, Buckets: 4}, capacity, rules...)
 }
 
 func (f *fixture) allotAt(p store.Place, capacity int64, rules ...func(*store.Rules)) store.Place {

@@ -332,7 +332,7 @@ func (m *model) compare(allotment string, s *state) (found []string) {
 		found = append(found, fmt.Sprintf("%d records, the model says %d", len(s.holds), len(m.holds)))
 	}
 	for buyer, want := range m.buyers {
-		if got := s.buyers[buyer].sold; got != want {
+		if got := s.buyers[fieldOf(store.NewBuyerKey(allotment, buyer))].sold; got != want {
 			found = append(found, fmt.Sprintf("buyer %s bought %d, the model says %d", buyer, got, want))
 		}
 	}

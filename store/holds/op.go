@@ -20,6 +20,7 @@ type op struct {
 	items  int           // items it adds to the script's list, results it gets
 	keys   func(keys []string) []string
 	args   func(args []any, number func(store.Place) int) []any
+	create *createItem // instead of keys and args
 
 	ctx   context.Context //nolint:containedctx // of the caller that waits: a dead one is dropped from the queue
 	done  chan struct{}   // closed when the rest is set
@@ -80,12 +81,14 @@ type call struct {
 	ops    []*op
 	places []store.Place
 	number map[string]int // allotment -> its number in the call
+	lines  int
 }
 
 func newCall(script string) *call { return &call{script: script, number: map[string]int{}} }
 
 func (c *call) add(o *op) {
 	c.ops = append(c.ops, o)
+	c.lines += len(o.places)
 	for _, p := range o.places {
 		if _, known := c.number[p.Allotment]; !known {
 			c.places = append(c.places, p)
@@ -102,6 +105,9 @@ func (c *call) encode(offset, retention time.Duration) ([]string, []any) {
 	}
 	args := make([]any, 0, 4+8*len(c.ops))
 	args = append(args, offset.Milliseconds(), retention.Milliseconds(), len(c.places))
+	if c.script == createScript {
+		return c.encodeCreate(keys, args)
+	}
 	args = append(args, c.ops[0].head...)
 	if !c.ops[0].bare {
 		items := 0
@@ -160,9 +166,23 @@ func (c *call) decode(value any) error {
 			o.facts = append(o.facts, all[c.number[p.Allotment]-1])
 		}
 		for range o.items {
-			values, _ := results[0].([]any)
-			o.reply, results = append(o.reply, values), results[1:]
+			o.reply, results = append(o.reply, resultOf(results[0])), results[1:]
 		}
+	}
+	return nil
+}
+
+// resultOf reads a result. The script create gives those that are many as a number: the sequence of the
+// only new hold, or a status, below 0, of the only line.
+func resultOf(value any) result {
+	switch v := value.(type) {
+	case []any:
+		return v
+	case int64:
+		if v < 0 {
+			return result{-v, int64(1)}
+		}
+		return result{int64(statusOK), v}
 	}
 	return nil
 }
@@ -172,6 +192,7 @@ type facts struct {
 	gate                                                          status
 	epoch, capacity, available, held, confirming, shrinking, sold int64
 	version, feed, state, opens, closes, perHold, perBuyer, next  int64
+	hold                                                          int64
 }
 
 func decodeFacts(v []any) facts {
@@ -179,7 +200,7 @@ func decodeFacts(v []any) facts {
 	return facts{
 		gate: statusAt(v), epoch: n(1), capacity: n(2), available: n(3), held: n(4), confirming: n(5),
 		shrinking: n(6), sold: n(7), version: n(8), feed: n(9), state: n(10), opens: n(11), closes: n(12),
-		perHold: n(13), perBuyer: n(14), next: n(15),
+		perHold: n(13), perBuyer: n(14), next: n(15), hold: n(16),
 	}
 }
 

@@ -62,7 +62,7 @@ func TestRestartKeepingData(t *testing.T) {
 	if len(records) != 2 || len(damaged) != 0 {
 		t.Fatalf("survivors %+v, damaged %v", records, damaged)
 	}
-	f.rebuild("claim", 2, 1, records, buyersOf(records, nil), store.Counters{Capacity: 100, Available: 95, Held: 2, Confirming: 3})
+	f.rebuild("claim", 2, 1, records, f.buyersOf(records, nil), store.Counters{Capacity: 100, Available: 95, Held: 2, Confirming: 3})
 	if b := f.begin("order-2", h); b[0].Epoch != 2 || b[0].Token != h.Token {
 		t.Errorf("begun %+v", b[0])
 	}
@@ -137,7 +137,7 @@ func TestReplica(t *testing.T) {
 	f.shutGate(store.Hold{ID: store.NewHoldID(f.place.Allotment, "first", "request"), BuyerID: "first", RequestID: "request", Quantity: 5})
 	f.adoptBegin(f.place, "claim")
 	records, _ := f.survivors("claim")
-	f.rebuild("claim", 2, 1, records, buyersOf(records, nil), store.Counters{Capacity: 5, Held: 5})
+	f.rebuild("claim", 2, 1, records, f.buyersOf(records, nil), store.Counters{Capacity: 5, Held: 5})
 	refusal(t, errOf(f.Create(f.ctx(), f.request("x", "request", 1))), store.AllHeld)
 	must(t, f.raw.Do(f.ctx(), "WAIT", 1, 5000).Err())
 
@@ -195,7 +195,7 @@ func TestOutOfMemory(t *testing.T) {
 	f.want("available 100, held 0, confirming 0, sold 1, capacity 101")
 	f.adoptBegin(f.place, "claim")
 	records, _ := f.survivors("claim")
-	f.rebuild("claim", 2, 1, records, buyersOf(records, map[string]int64{"confirming": 1}), store.Counters{Capacity: 101, Available: 100, Sold: 1})
+	f.rebuild("claim", 2, 1, records, f.buyersOf(records, map[string]int64{"confirming": 1}), store.Counters{Capacity: 101, Available: 100, Sold: 1})
 	f.want("epoch 2, available 100")
 }
 

@@ -12,14 +12,14 @@ import (
 )
 
 // walk reads all buckets, several at a time, as the use cases do.
-func (f *fixture) walk(claim string, buyers bool) (all store.Part) {
+func (f *fixture) walk(claim string) (all store.Part) {
 	f.t.Helper()
 	buckets, cursors := []int{}, []string{}
 	for i := range f.place.Buckets {
 		buckets, cursors = append(buckets, i), append(cursors, "")
 	}
 	for len(buckets) > 0 {
-		parts, err := f.Scan(f.ctx(), f.place, claim, buyers, buckets, cursors)
+		parts, err := f.Scan(f.ctx(), f.place, claim, buckets, cursors)
 		must(f.t, err)
 		var next []int
 		cursors = nil
@@ -27,6 +27,7 @@ func (f *fixture) walk(claim string, buyers bool) (all store.Part) {
 			all.Records = append(all.Records, p.Records...)
 			all.Buyers = append(all.Buyers, p.Buyers...)
 			all.Damaged = append(all.Damaged, p.Damaged...)
+			all.DamagedBuyers = append(all.DamagedBuyers, p.DamagedBuyers...)
 			if p.Next != "" {
 				next, cursors = append(next, buckets[i]), append(cursors, p.Next)
 			}
@@ -49,7 +50,7 @@ func TestScan(t *testing.T) {
 			}
 			f.fill(n, func(i int) (string, string) { return fmt.Sprint("buyer-", i%7), fmt.Sprint("request-", i) })
 			f.advance(holdTime) // all are due
-			all := f.walk("", false)
+			all := f.walk("")
 			tags := map[string]bool{}
 			for _, r := range all.Records {
 				tags[r.ID.Tag] = true
@@ -61,7 +62,7 @@ func TestScan(t *testing.T) {
 				t.Errorf("%d holds, damaged %v, want %d", len(tags), all.Damaged, n)
 			}
 			var held, live int64
-			for _, b := range f.walk("", true).Buyers {
+			for _, b := range f.walk("").Buyers {
 				held, live = held+b.Held, live+b.Live
 			}
 			if held != int64(n) || live != int64(n) {
@@ -79,49 +80,48 @@ func TestScanOfDamaged(t *testing.T) {
 	for i := range 40 {
 		holds = append(holds, f.hold(fmt.Sprint(i), "request", 1))
 	}
-	bad, cart := holds[0], holds[1]
+	bad, cart := f.hold("0", "second", 1), f.hold("1", "second", 1)
 	f.damageRecord(bad.ID, "rubbish")
 	f.damageRecord(cart.ID, f.packed(`{2, 1, 1, 1, 5, 5, "b", "r", "", "o", 1, 5, "no hold id", 0, 1}`))
 	f.damageBuyer("2", "rubbish")
-	gone := holds[2].ID.Bucket(f.place.Buckets)
-	for _, h := range holds[3:] {
-		if b := h.ID.Bucket(f.place.Buckets); b != bad.ID.Bucket(f.place.Buckets) && b != cart.ID.Bucket(f.place.Buckets) {
-			gone = b
-			break
-		}
+	gone := 0
+	for spared := []store.HoldID{bad.ID, cart.ID, holds[2].ID}; slices.ContainsFunc(spared, func(id store.HoldID) bool {
+		return id.Bucket(f.place.Buckets) == gone
+	}); {
+		gone++
 	}
-	must(t, f.retype(recordsKey(f.place, gone)))
-	must(t, f.raw.HSet(f.ctx(), recordsKey(f.place, bad.ID.Bucket(f.place.Buckets)), "odd", "rubbish").Err())
+	must(t, f.retype(holdsKey(f.place, gone)))
+	must(t, f.raw.HSet(f.ctx(), holdsKey(f.place, bad.ID.Bucket(f.place.Buckets)), "odd", "rubbish").Err())
 	want := []string{"*", "?odd", bad.ID.Tag, cart.ID.Tag}
 	slices.Sort(want)
 
 	before := f.dump(f.place.Group)
-	all := f.walk("", false)
+	all := f.walk("")
 	slices.Sort(all.Damaged)
 	if diff := cmp.Diff(want, all.Damaged); diff != "" {
 		t.Errorf("damaged (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"2"}, f.walk("", true).Damaged); diff != "" {
+	if diff := cmp.Diff([]store.BuyerKey{f.buyerKey("2")}, all.DamagedBuyers); diff != "" {
 		t.Errorf("damaged buyers (-want +got):\n%s", diff)
 	}
 	f.unchanged(before, f.place.Group, "a walk")
 
 	f.adoptBegin(f.place, "claim")
-	all = f.walk("claim", false)
+	all = f.walk("claim")
 	slices.Sort(all.Damaged)
 	if diff := cmp.Diff(want, all.Damaged); diff != "" {
 		t.Errorf("damaged (-want +got):\n%s", diff)
 	}
 	var left []store.Record
 	left = append(left, all.Records...)
-	f.rebuild("claim", 2, 1, left, buyersOf(left, nil), store.Counters{Capacity: 100, Available: 100 - int64(len(left)), Held: int64(len(left))})
-	if again := f.walk("", false); len(again.Records) != len(left) || !slices.Equal(again.Damaged, []string{cart.ID.Tag}) {
+	f.rebuild("claim", 2, 1, left, f.buyersOf(left, nil), store.Counters{Capacity: 100, Available: 100 - int64(len(left)), Held: int64(len(left))})
+	if again := f.walk(""); len(again.Records) != len(left) || !slices.Equal(again.Damaged, []string{cart.ID.Tag}) {
 		t.Errorf("after the adopt: %d records, damaged %v; want %d", len(again.Records), again.Damaged, len(left))
 	}
 	if again := f.hold(holds[3].BuyerID, "new", 1); again.Token.Epoch != 2 {
 		t.Errorf("a new hold: %+v", again)
 	}
-	must(t, f.raw.HDel(f.ctx(), recordsKey(f.place, cart.ID.Bucket(f.place.Buckets)), packTag(cart.ID.Tag)).Err())
+	f.removeRecord(f.place, cart.ID)
 }
 
 // packed is a Lua table as a script would store it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,12 +27,15 @@ local function plain(v)
   if string.find(v, '^[%w%-%._:{}~/]*$') then return v end
   return '%' .. string.gsub(v, '.', function(c) return string.format('%02x', string.byte(c)) end)
 end
-local function show(raw)
-  local ok, v = pcall(cmsgpack.unpack, raw)
-  if not ok or type(v) ~= 'table' then return plain(raw) end
+local function table1(v)
   local parts = {}
   for i = 1, #v do parts[i] = type(v[i]) == 'number' and string.format('%.17g', v[i]) or plain(tostring(v[i])) end
-  return table.concat(parts, '|') .. '#' .. redis.sha1hex(raw)
+  return table.concat(parts, '|')
+end
+local function show(raw)
+  local ok, v, beside = pcall(cmsgpack.unpack, raw)
+  if not ok or type(v) ~= 'table' then return plain(raw) end
+  return table1(v) .. (type(beside) == 'table' and ';' .. table1(beside) or '') .. '#' .. redis.sha1hex(raw)
 end
 local all = {}
 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
@@ -147,10 +151,10 @@ func (f *fixture) state(p store.Place) (*state, error) {
 			s.text[field] = value
 		case indexes[key] != nil:
 			indexes[key][field] = number
-		case isBucket(key, base(p, "r")):
+		case isBucket(key, base(p, "h")) && len(field) == rawTagBytes:
 			s.holds[field] = readRecord(value)
-		case isBucket(key, base(p, "b")):
-			s.buyers[unpack(field)] = readBuyer(value)
+		case isBucket(key, base(p, "h")):
+			s.readEntry(field, value)
 		}
 	}
 	if _, ok := s.counters["available"]; !ok {
@@ -189,24 +193,49 @@ func readRecord(value string) heldRecord {
 		}
 		return unpack(unplain(parts[i]))
 	}
+	seconds := 0.0
+	if len(parts) > 5 {
+		seconds, _ = strconv.ParseFloat(parts[5], 64)
+	}
 	return heldRecord{
-		state: store.HoldState(n(0)), qty: n(1), epoch: n(2), seq: n(3), created: n(4), span: n(5),
+		state: store.HoldState(n(0)), qty: n(1), epoch: n(2), seq: n(3), created: n(4), span: int64(math.Round(seconds * 1000)),
 		buyer: w(6), request: w(7), cart: w(8), order: w(9), want: n(10), lease: n(11), pin: n(14),
 	}
 }
 
-func readBuyer(value string) buyerTotals {
+// readEntry notes a buyer's totals, unless they are nothing, and the record beside them.
+func (s *state) readEntry(field, value string) {
 	text, _, _ := strings.Cut(value, "#")
-	parts := strings.Split(text, "|")
-	if len(parts) < 3 {
-		return buyerTotals{held: -1, sold: -1, live: -1} // damaged
+	entry, record, beside := strings.Cut(text, ";")
+	parts := strings.Split(entry, "|")
+	if len(parts) < 4 {
+		s.buyers[field] = buyerTotals{held: -1, sold: -1, live: -1} // damaged
+		return
+	}
+	if beside {
+		s.holds[unplain(parts[3])+field] = readRecord(record)
 	}
 	n := func(i int) int64 { v, _ := strconv.ParseInt(parts[i], 10, 64); return v }
 	b := buyerTotals{held: n(0), sold: n(1), live: n(2)}
-	for _, tag := range parts[3:] {
-		b.tags = append(b.tags, unplain(tag))
+	for _, name := range parts[4:] {
+		b.tags = append(b.tags, unplain(name)+field)
 	}
-	return b
+	if !beside || b.held != 0 || b.sold != 0 || b.live != 0 || b.tags != nil {
+		s.buyers[field] = b
+	}
+}
+
+// buyerKey is the field of a buyer's entry.
+func (f *fixture) buyerKey(buyer string) store.BuyerKey {
+	return store.NewBuyerKey(f.place.Allotment, buyer)
+}
+
+func fieldOf(k store.BuyerKey) string { return string(k[:]) }
+
+// buyer is what the entry of a buyer says; false if there is none, or nothing in it.
+func (f *fixture) buyer(name string) (buyerTotals, bool) {
+	b, ok := f.mustState().buyers[fieldOf(f.buyerKey(name))]
+	return b, ok
 }
 
 // wrong lists what does not fit together: R6, negative numbers, counters that are not the sum of the
@@ -251,11 +280,12 @@ func (s *state) wrong() (found []string) {
 		}
 		sums[counter] += units
 		if h.buyer != "" && counter != "" {
-			if buyers[h.buyer] == nil {
-				buyers[h.buyer] = &buyerTotals{}
+			key := tag[nameBytes:]
+			if buyers[key] == nil {
+				buyers[key] = &buyerTotals{}
 			}
-			buyers[h.buyer].held += units
-			buyers[h.buyer].live++
+			buyers[key].held += units
+			buyers[key].live++
 		}
 	}
 	for _, name := range []string{"held", "confirming", "shrinking"} {
@@ -273,19 +303,19 @@ func (s *state) wrongBuyers(want map[string]*buyerTotals) (found []string) {
 		if w == nil {
 			w = &buyerTotals{}
 		}
-		if b.held != w.held || b.live != w.live || b.sold < 0 {
-			found = append(found, fmt.Sprintf("buyer %s: %+v, the holds make %+v", name, b, *w))
+		if b.held != w.held || b.live != w.live || b.sold < 0 || b.held == 0 && b.sold == 0 && b.live == 0 {
+			found = append(found, fmt.Sprintf("buyer %x: %+v, the holds make %+v", name, b, *w))
 		}
 		for _, tag := range b.tags {
 			if h, ok := s.holds[tag]; !ok || h.state != store.Held && h.state != store.Confirming {
-				found = append(found, fmt.Sprintf("buyer %s names %s, which is not live", name, tag))
+				found = append(found, fmt.Sprintf("buyer %x names %x, which is not live", name, tag))
 			}
 		}
 		sold += b.sold
 	}
 	for name := range want {
 		if _, ok := s.buyers[name]; !ok {
-			found = append(found, "no entry of buyer "+name)
+			found = append(found, fmt.Sprintf("no entry of buyer %x", name))
 		}
 	}
 	if sold != s.counters["sold"] {
@@ -363,20 +393,44 @@ func isOf(where string, p store.Place) bool {
 			return true
 		}
 	}
-	return isBucket(key, base(p, "r")) || isBucket(key, base(p, "b")) || key == hintKey(p.Allotment)
+	return isBucket(key, base(p, "h")) || key == hintKey(p.Allotment)
 }
 
-// damageBuyer overwrites a buyer's entry.
+// damageBuyer overwrites a buyer's entry, and so the record beside it.
 func (f *fixture) damageBuyer(buyer string, value any) {
 	f.t.Helper()
-	key := buyersKey(f.place, store.BuyerBucket(f.place.Allotment, buyer, f.place.Buckets))
-	must(f.t, f.raw.HSet(f.ctx(), key, pack(buyer), value).Err())
+	key := f.buyerKey(buyer)
+	must(f.t, f.raw.HSet(f.ctx(), holdsKey(f.place, key.Bucket(f.place.Buckets)), fieldOf(key), value).Err())
+}
+
+// overwrite sets a hold's record, wherever it is, past the product; an empty value takes it away.
+const overwrite = `
+local key, field, tag, value = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local e = redis.call('HGET', key, field)
+if e then e = cmsgpack.unpack(e) end
+if e and e[4] .. field == tag then
+  if value == '' then e[4] = '' end
+  return redis.call('HSET', key, field, cmsgpack.pack(e) .. value)
+end
+if value == '' then return redis.call('HDEL', key, tag) end
+return redis.call('HSET', key, tag, value)`
+
+func (f *fixture) overwrite(p store.Place, id store.HoldID, value any) {
+	f.t.Helper()
+	key := id.BuyerKey()
+	must(f.t, f.raw.Eval(f.ctx(), overwrite, []string{holdsKey(p, id.Bucket(p.Buckets))}, key[:], packTag(id.Tag), value).Err())
 }
 
 // damageRecord overwrites a hold's record.
 func (f *fixture) damageRecord(id store.HoldID, value any) {
 	f.t.Helper()
-	must(f.t, f.raw.HSet(f.ctx(), recordsKey(f.place, id.Bucket(f.place.Buckets)), packTag(id.Tag), value).Err())
+	f.overwrite(f.place, id, value)
+}
+
+// removeRecord takes a hold's record away.
+func (f *fixture) removeRecord(p store.Place, id store.HoldID) {
+	f.t.Helper()
+	f.overwrite(p, id, "")
 }
 
 // broken takes the state away that the test damaged, so that it is not checked.

@@ -31,6 +31,7 @@ const (
 	statusTooMuch
 	statusFormat
 	statusNotDue
+	statusKnown
 )
 
 const statusUnknown status = -1 // of a result that is none

@@ -88,14 +88,14 @@ func (s *Store) Apply(ctx context.Context, p store.Place, changes []store.Change
 		script: "feed", places: []store.Place{p}, items: len(changes),
 		keys: func(keys []string) []string {
 			for _, c := range changes {
-				keys = append(keys, buyersKey(p, store.BuyerBucket(p.Allotment, c.BuyerID, p.Buckets)))
+				keys = append(keys, holdsKey(p, store.NewBuyerKey(p.Allotment, c.BuyerID).Bucket(p.Buckets)))
 			}
 			return keys
 		},
 		args: func(args []any, number func(store.Place) int) []any {
 			for _, c := range changes {
-				r := c.Rules
-				args = append(args, number(p), c.Number, int(c.Kind), c.Quantity, pack(c.BuyerID), int(r.State),
+				r, buyer := c.Rules, store.NewBuyerKey(p.Allotment, c.BuyerID)
+				args = append(args, number(p), c.Number, int(c.Kind), c.Quantity, buyer[:], int(r.State),
 					int(r.LateConfirm), r.HoldDuration.Milliseconds(), r.MaxHoldDuration.Milliseconds(), r.MaxPerHold,
 					r.MaxPerBuyer, millis(r.OpensAt), millis(r.ClosesAt))
 			}
@@ -135,7 +135,7 @@ func (s *Store) leave(ctx context.Context, p store.Place, feed int64, first, las
 		script: "leave", head: []any{feed, all},
 		keys: func(keys []string) []string {
 			for i := first; i < last; i++ {
-				keys = append(keys, recordsKey(p, i), buyersKey(p, i))
+				keys = append(keys, holdsKey(p, i))
 			}
 			return keys
 		},

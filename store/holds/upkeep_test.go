@@ -131,7 +131,7 @@ func TestReleaseOfDamaged(t *testing.T) {
 	gone, bad, good := f.hold("gone", "request", 1), f.hold("bad", "request", 1), f.hold("good", "request", 1)
 	spoilt := f.hold("spoilt", "request", 1)
 	f.damageRecord(bad.ID, "rubbish")
-	must(t, f.raw.HDel(f.ctx(), recordsKey(f.place, gone.ID.Bucket(f.place.Buckets)), packTag(gone.ID.Tag)).Err())
+	f.removeRecord(f.place, gone.ID)
 	f.damageBuyer("spoilt", "rubbish")
 	f.advance(holdTime)
 	var told atomic.Int64
@@ -190,7 +190,7 @@ func TestPurge(t *testing.T) {
 	if got := f.get(all["confirming"]); got.State != store.Confirming {
 		t.Errorf("a confirm was purged: %+v", got)
 	}
-	if b := f.mustState().buyers["sold"]; b.sold != 1 {
+	if b, _ := f.buyer("sold"); b.sold != 1 {
 		t.Errorf("the buyer's total went with the record: %+v", b)
 	}
 	before = f.dump(f.place.Group)
@@ -203,7 +203,7 @@ func TestPurgeMendsTheIndex(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 20)
 	live := f.hold("live", "request", 1)
-	bad := f.cancel(f.hold("bad", "request", 1))
+	bad := f.cancel(f.hold("live", "second", 1))
 	f.damageRecord(bad.ID, "rubbish")
 	f.index("e", live, "1")
 	f.index("e", bad, "1")

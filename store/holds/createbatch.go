@@ -1,0 +1,89 @@
+package holds
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+const createScript = "create"
+
+// createItem is a request for holds on its way to the script, which takes all requests of a call in a few texts.
+type createItem struct {
+	store.CreateRequest
+	ids []store.HoldID
+}
+
+// bucket is a hash of holds.
+type bucket struct {
+	allotment string
+	number    int
+}
+
+// createBatch makes the texts of a call of the script create, as create.lua describes them, and its keys.
+type createBatch struct {
+	hashes  []string
+	number  map[bucket]int // where in hashes, from 1
+	markers []string
+
+	lines, index, ids []byte
+}
+
+// encodeCreate gives the keys and the arguments behind the prelude's.
+func (c *call) encodeCreate(keys []string, args []any) ([]string, []any) {
+	b := &createBatch{
+		number: map[bucket]int{}, markers: make([]string, 0, c.lines),
+		lines: make([]byte, 0, 32*c.lines), index: make([]byte, 0, 8*len(c.ops)), ids: make([]byte, 0, 64*len(c.ops)),
+	}
+	for _, o := range c.ops {
+		b.add(o.create, c.number)
+	}
+	return append(append(keys, b.hashes...), b.markers...),
+		append(args, len(c.ops), c.lines, len(b.hashes), b.lines, b.index, b.ids)
+}
+
+func (b *createBatch) add(r *createItem, allotments map[string]int) {
+	cart, from := fingerprint(r.Lines), len(b.ids)
+	b.ids = appendText(appendText(b.ids, pack(r.BuyerID)), pack(r.RequestID))
+	b.index = binary.BigEndian.AppendUint32(b.index, uint32(from))            //nolint:gosec // a batch is far smaller
+	b.index = binary.BigEndian.AppendUint16(b.index, uint16(len(b.ids)-from)) //nolint:gosec // two ids of at most 128 characters
+	b.index = append(b.index, byte(len(cart)), byte(len(r.Lines)))            //nolint:gosec // at most 16, and 100
+	b.ids = append(b.ids, cart...)
+	for i, l := range r.Lines {
+		quantity := l.Quantity
+		if quantity < 0 || quantity > math.MaxUint32 {
+			quantity = 0 // which is as impossible
+		}
+		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(b.hash(l.Place, r.ids[i].BuyerKey()))) //nolint:gosec // at most callLines
+		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(allotments[l.Allotment]))              //nolint:gosec // likewise
+		b.lines = binary.BigEndian.AppendUint32(b.lines, uint32(quantity))
+		b.lines = append(b.lines, packTag(r.ids[i].Tag)...)
+		b.markers = append(b.markers, markerKey(l.Place, r.ids[i].Tag))
+	}
+}
+
+// appendText appends a text in MessagePack, in its shortest form, as the scripts write it.
+func appendText(to []byte, text string) []byte {
+	switch n := len(text); {
+	case n < 32:
+		to = append(to, 0xa0|byte(n))
+	case n < 256:
+		to = append(to, 0xd9, byte(n))
+	default:
+		to = binary.BigEndian.AppendUint16(append(to, 0xda), uint16(n)) //nolint:gosec // at most 128 characters
+	}
+	return append(to, text...)
+}
+
+// hash is where the key of a buyer's hash is among the hashes.
+func (b *createBatch) hash(p store.Place, buyer store.BuyerKey) int {
+	at := bucket{p.Allotment, buyer.Bucket(p.Buckets)}
+	n, known := b.number[at]
+	if !known {
+		b.hashes = append(b.hashes, holdsKey(p, at.number))
+		n = len(b.hashes)
+		b.number[at] = n
+	}
+	return n
+}

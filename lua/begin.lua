@@ -38,6 +38,10 @@ local function judge(j, h, c)
   local r = h.r
   if not r or r[BUYER] == '' then return {S.NOT_FOUND, j} end
   if not buyerReady(h) then return {S.DAMAGED, j} end
+  -- Quantity and token are of the earlier hold: a repeat knows those of the later one.
+  if r[STATE] == SOLD and r[REASON] == EARLIER then
+    return r[ORDER] ~= c.order and {S.ORDER_MISMATCH, j, view(h)} or nil
+  end
   if c.epoch ~= 0 and (c.epoch ~= r[EPOCH] or c.seq ~= r[SEQ]) then
     return {S.STALE_TOKEN, j, view(h)}
   end

@@ -1,7 +1,7 @@
 -- cancel: ends HELD holds; their units are free at once. An ended hold stays as it is.
 -- KEYS  for each hold: hash of holds, marker
 -- ARGV  number of holds; for each: allotment number, tag
--- Reply for each: {OK, hold} or {status}
+-- Reply for each: {OK, hold}, {SOLD or CONFIRMING, hold}, or {status}
 -- O(log n) for each, n being the live holds.
 
 local function decide(h)
@@ -9,8 +9,8 @@ local function decide(h)
   if h.damaged then return {S.DAMAGED} end
   if not h.r or h.r[BUYER] == '' then return {S.NOT_FOUND} end
   local state = h.r[STATE]
-  if state == CONFIRMING then return {S.CONFIRMING} end
-  if state == SOLD then return {S.SOLD} end
+  if state == CONFIRMING then return {S.CONFIRMING, view(h)} end
+  if state == SOLD then return {S.SOLD, view(h)} end
   if state == HELD then
     if not buyerReady(h) then return {S.DAMAGED} end
     giveBack(h, isLive(h) and CANCELLED or LAPSED)

@@ -1,7 +1,7 @@
 -- extend: gives live holds their allotment's hold duration from now, within the maximum.
 -- KEYS  for each hold: hash of holds, marker
 -- ARGV  number of holds; for each: allotment number, tag
--- Reply for each: {OK, hold}, {EXTENSION_LIMIT, hold} or {status}
+-- Reply for each: {OK, hold}, {EXTENSION_LIMIT, hold}, {how it has ended, or CONFIRMING, hold}, or {status}
 -- O(log n) for each, n being the live holds.
 
 local ENDED = {[CONFIRMING] = S.CONFIRMING, [SOLD] = S.SOLD, [CANCELLED] = S.CANCELLED,
@@ -13,7 +13,7 @@ local function decide(h)
   if h.damaged then return {S.DAMAGED} end
   if not h.r or h.r[BUYER] == '' then return {S.NOT_FOUND} end
   local r = h.r
-  if r[STATE] ~= HELD then return {ENDED[r[STATE]]} end
+  if r[STATE] ~= HELD then return {ENDED[r[STATE]], view(h)} end
   if not isLive(h) then return {S.LAPSED} end
   if a.state == CLOSED or (a.closes > 0 and a.closes <= now) then return {S.CLOSED} end
   local latest = r[CREATED] + a.longest

@@ -31,7 +31,7 @@ local function sell(h, v)
     -- sale is counted already, and what this one took goes back.
     a.available = a.available + units
     moveBuyer(h, -units, 0, -1)
-    r[EPOCH], r[SEQ] = v.epoch, v.seq
+    r[EPOCH], r[SEQ], r[REASON] = v.epoch, v.seq, EARLIER
   elseif r[BUYER] == '' then
     a.capacity, a.available = a.capacity - v.sold, a.available + units - v.sold
   else

@@ -1,7 +1,7 @@
 -- leave: removes keys of a closed allotment in which nothing lives, once the ledger has noted that it
 -- is retired. State of another server than this one is removed too: nobody adopts it.
 -- KEYS  other keys of the allotment
--- ARGV  feed number that the ledger has, 1 to remove the counters and indexes too
+-- ARGV  epoch and feed number that the ledger has, 1 to remove the counters and indexes too
 -- Reply {OK}, or {BUSY} if something lives, is remembered or is not applied, or an adopt is under way
 -- O(keys); the memory is freed in the background.
 
@@ -10,11 +10,13 @@ local a = allotments[1]
 local function busy()
   if a.gate == S.OK then
     return a.state ~= CLOSED or a.held ~= 0 or a.confirming ~= 0 or a.shrinking ~= 0
-      or a.feed ~= tonumber(ARGV[firstArg]) or redis.call('ZCARD', a.ended) ~= 0
+      or a.feed ~= tonumber(ARGV[firstArg + 1]) or redis.call('ZCARD', a.ended) ~= 0
   end
-  return a.gate ~= S.ADOPT or not master or redis.pcall('HGET', a.key, 'adopting') ~= false
+  -- Of a newer epoch than the caller knows: it was reopened since.
+  local v = redis.pcall('HMGET', a.key, 'adopting', 'epoch')
+  return a.gate ~= S.ADOPT or not master or v.err or v[1] or (whole(v[2]) or 0) > tonumber(ARGV[firstArg])
 end
 
 if busy() then return reply({{S.BUSY}}) end
-for j = ARGV[firstArg + 1] == '1' and 1 or firstKey, #KEYS do put('UNLINK', KEYS[j]) end
+for j = ARGV[firstArg + 2] == '1' and 1 or firstKey, #KEYS do put('UNLINK', KEYS[j]) end
 return reply({{S.OK}})

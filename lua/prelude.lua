@@ -31,6 +31,7 @@ local HELD, CONFIRMING, SOLD, CANCELLED, LAPSED = 1, 2, 3, 4, 5
 -- (to be) sold, MEMBERS the ids of the cart's holds, REASON why a CANCELLED hold ended.
 local STATE, QTY, EPOCH, SEQ, CREATED, SPAN, BUYER, REQUEST = 1, 2, 3, 4, 5, 6, 7, 8
 local CART, ORDER, WANT, LEASE, MEMBERS, REASON, PIN = 9, 10, 11, 12, 13, 14, 15
+local EARLIER = 4 -- REASON of a SOLD hold: the sale is an earlier hold's of the same id
 
 -- A tag (TAG bytes) is the hold's name at its buyer (NAME bytes), then the buyer's key. Places in a
 -- buyer's entry; the names of up to SHOWN live holds follow, newest last. One hold of the buyer, whose

@@ -136,8 +136,8 @@ type Upkeep interface {
 	// below that of the first change if one before it is missing.
 	Apply(ctx context.Context, p Place, changes []Change) (epoch, feed int64, err error)
 	// Leave removes a retired allotment in which nothing lives or is remembered and feed is applied, or whose
-	// state is of another server; ErrStale if that is not so. Nothing there: it does nothing.
-	Leave(ctx context.Context, p Place, feed int64) error
+	// state is of another server and of no newer epoch than this; ErrStale if that is not so. Nothing there: it does nothing.
+	Leave(ctx context.Context, p Place, epoch, feed int64) error
 	// OnDamage names who is told of an allotment with a record that is missing or cannot be read: its units stay
 	// taken until it is adopted. It must return at once.
 	OnDamage(f func(Place))

@@ -102,12 +102,12 @@ type Hold struct {
 	ExpireTime time.Time
 	Remaining  time.Duration // until ExpireTime, by the clock of Redis; 0 unless HELD
 	OrderID    string        // set while CONFIRMING and SOLD
-	Ended      EndReason     // why a CANCELLED hold ended
+	Ended      EndReason     // why a CANCELLED hold ended; SoldEarlier
 	Pinned     *Pinned       // set while CONFIRMING and SOLD
 	Cart       string        // fingerprint of the cart it was created in; empty: it was alone
 }
 
-// EndReason says why a hold was cancelled. The numbers are stored.
+// EndReason says more of how a hold ended, most of all why it was cancelled. The numbers are stored.
 type EndReason int
 
 // The reasons for CANCELLED.
@@ -116,6 +116,8 @@ const (
 	EndedByOrder  EndReason = 1 // the order had bought from this allotment under another hold
 	EndedByRoom   EndReason = 2 // the ledger had no room: Redis was wrong
 	EndedByCart   EndReason = 3 // another line of its cart was refused
+	// SoldEarlier is of a SOLD hold: the sale is that of an earlier hold of the same id, whose record had been purged.
+	SoldEarlier EndReason = 4
 )
 
 // Pinned is what confirm-begin noted in a CONFIRMING hold.

@@ -148,7 +148,7 @@ func (v *Inventory) retire(ctx context.Context, row store.Allotment, w store.Wor
 	err := v.o.Background.Retire(ctx, row.Place.Allotment, row.Epoch)
 	if err == nil {
 		failpoint.Hit("retire-after-ledger")
-		err = v.redis.Leave(ctx, row.Place, row.Feed)
+		err = v.redis.Leave(ctx, row.Place, row.Epoch, row.Feed)
 	}
 	if err != nil && !errors.Is(err, store.ErrStale) {
 		v.log.Warn("a closed allotment has not left Redis yet", slog.String("allotment", row.Place.Allotment), slog.Any("error", err))

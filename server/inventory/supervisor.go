@@ -292,7 +292,7 @@ func (s *supervisor) feedOne(ctx context.Context, id string) {
 // leave removes a retired allotment from Redis, where whoever retired it died before that. It says
 // false while something in it is still to be done.
 func (s *supervisor) leave(ctx context.Context, row store.Allotment) bool {
-	if err := s.v.redis.Leave(ctx, row.Place, row.Feed); err != nil {
+	if err := s.v.redis.Leave(ctx, row.Place, row.Epoch, row.Feed); err != nil {
 		return !errors.Is(err, store.ErrStale)
 	}
 	s.mu.Lock()

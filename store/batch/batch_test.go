@@ -27,7 +27,7 @@ type held struct {
 
 func newHeld(t *testing.T, most, capacity int) *held {
 	h := &held{t: t, started: make(chan []int, 100), release: make(chan struct{})}
-	h.Lanes = NewLanes(most, capacity, func(_ string, items []int) {
+	h.Lanes = NewLanes(most, capacity, one, func(_ string, items []int) {
 		h.started <- slices.Clone(items)
 		<-h.release
 	})
@@ -56,13 +56,38 @@ func (h *held) add(items ...int) {
 	}
 }
 
+func one(int) int        { return 1 }
+func oneText(string) int { return 1 }
+
 func (h *held) idle() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.waiting); n > 0 {
+	if n := len(h.lanes); n > 0 {
 		return fmt.Errorf("%d keys are still kept", n)
 	}
 	return nil
+}
+
+// What is heavy goes in smaller batches, alone if need be, and fills the lane sooner.
+func TestWeight(t *testing.T) {
+	t.Parallel()
+	h := newHeld(t, 10, 30)
+	h.weigh = func(n int) int { return n }
+	h.add(1)
+	h.next(1)
+	h.add(3, 4, 5, 12, 6)
+	if got := h.Waiting("key"); got != 30 {
+		t.Errorf("Waiting = %d, want 30", got)
+	}
+	if h.Add("key", 1) {
+		t.Error("more than fits was taken")
+	}
+	for _, batch := range [][]int{{3, 4}, {5}, {12}, {6}} {
+		h.release <- struct{}{}
+		h.next(batch...)
+	}
+	h.release <- struct{}{}
+	storetest.Eventually(t, patience, h.idle)
 }
 
 func TestGathersWhileRunning(t *testing.T) {
@@ -131,7 +156,7 @@ func TestFullLaneRefuses(t *testing.T) {
 
 func TestZeroCapacityRefusesAll(t *testing.T) {
 	t.Parallel()
-	l := NewLanes(1, 0, func(int, []int) { t.Error("a batch ran") })
+	l := NewLanes(1, 0, one, func(int, []int) { t.Error("a batch ran") })
 	if l.Add(1, 1) {
 		t.Error("Add was accepted")
 	}
@@ -141,7 +166,7 @@ func TestZeroCapacityRefusesAll(t *testing.T) {
 func TestLanesAreIndependent(t *testing.T) {
 	t.Parallel()
 	block, done := make(chan struct{}), make(chan struct{})
-	l := NewLanes(10, 10, func(key string, _ []int) {
+	l := NewLanes(10, 10, one, func(key string, _ []int) {
 		if key == "slow" {
 			<-block
 			return
@@ -163,7 +188,7 @@ func TestBatchIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var kept [][]int
-	l := NewLanes(4, 1000, func(_ string, items []int) {
+	l := NewLanes(4, 1000, one, func(_ string, items []int) {
 		mu.Lock()
 		kept = append(kept, append(items, -1)) // would write into the next items, were there room
 		mu.Unlock()
@@ -199,7 +224,7 @@ func TestStress(t *testing.T) {
 	var running [keys]atomic.Int32
 	var refused atomic.Int64
 	var got [keys][]string // each lane has one writer at a time; the mutex of Lanes orders them
-	l := NewLanes(16, 64, func(key int, items []string) {
+	l := NewLanes(16, 64, oneText, func(key int, items []string) {
 		if running[key].Add(1) != 1 {
 			t.Error("two batches of a key at once")
 		}
@@ -224,7 +249,7 @@ func TestStress(t *testing.T) {
 	storetest.Eventually(t, patience, func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if n := len(l.waiting); n > 0 {
+		if n := len(l.lanes); n > 0 {
 			return fmt.Errorf("%d idle keys are kept", n)
 		}
 		return nil
@@ -253,7 +278,7 @@ func TestStress(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	l := NewLanes(512, 1<<30, func(int, []int) {})
+	l := NewLanes(512, 1<<30, one, func(int, []int) {})
 	for b.Loop() {
 		l.Add(1, 1)
 	}

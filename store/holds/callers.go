@@ -2,6 +2,7 @@ package holds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/holdfast-inventory/holdfast/store"
@@ -36,11 +37,7 @@ func (s *Store) one(ctx context.Context, script string, h store.PlacedHold) (sto
 	}
 	st := o.reply[0].status()
 	if st != statusOK && st != statusExtensionLimit {
-		err := holdError(o.reply[0], h.Place, h.ID)
-		if no := store.Refused(err, store.Closed); no != nil {
-			no.OpensAt, no.ClosesAt = instant(o.facts[0].opens), instant(o.facts[0].closes)
-		}
-		return store.Hold{}, err
+		return store.Hold{}, s.oneError(h, o)
 	}
 	r, err := decodeRecord(h.Place, o.reply[0].list(1), o.now)
 	if st == statusExtensionLimit {
@@ -49,6 +46,23 @@ func (s *Store) one(ctx context.Context, script string, h store.PlacedHold) (sto
 		}
 	}
 	return r.Hold, err
+}
+
+func (s *Store) oneError(h store.PlacedHold, o *op) error {
+	err := s.holdError(o.reply[0], h.Place, h.ID)
+	var no *store.Refusal
+	if !errors.As(err, &no) {
+		return err
+	}
+	switch no.Reason {
+	case store.Closed:
+		no.OpensAt, no.ClosesAt = instant(o.facts[0].opens), instant(o.facts[0].closes)
+	case store.HoldSold, store.HoldConfirming:
+		if r, err := decodeRecord(h.Place, o.reply[0].list(1), o.now); err == nil {
+			no.OrderID = r.OrderID
+		}
+	}
+	return no
 }
 
 // holdsOp calls a script with some holds of one allotment; extra are arguments of each.
@@ -116,7 +130,7 @@ func damaged(id store.HoldID) error {
 }
 
 // holdError says what a status other than OK means for one hold.
-func holdError(result result, p store.Place, id store.HoldID) error {
+func (s *Store) holdError(result result, p store.Place, id store.HoldID) error {
 	no := &store.Refusal{Allotment: p.Allotment, HoldID: id.String()}
 	switch result.status() {
 	case statusNotFound:
@@ -132,6 +146,7 @@ func holdError(result result, p store.Place, id store.HoldID) error {
 	case statusClosed:
 		no.Reason = store.Closed
 	case statusDamaged:
+		s.damaged(p)
 		return damaged(id)
 	default:
 		return fmt.Errorf("hold %s: unknown status %d", id, result.status())

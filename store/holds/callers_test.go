@@ -173,6 +173,24 @@ func TestExtendByState(t *testing.T) {
 	}
 }
 
+// A hold that is sold, or about to be, names the order.
+func TestSoldNamesTheOrder(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	sold, confirming := f.sell("a", "request", 1), f.hold("b", "request", 1)
+	f.begin("order-b", confirming)
+	for name, call := range map[string]func(context.Context, store.PlacedHold) (store.Hold, error){"cancel": f.Cancel, "extend": f.Extend} {
+		_, err := call(f.ctx(), f.placed(sold))
+		if no := refusal(t, err, store.HoldSold); no.OrderID != sold.OrderID {
+			t.Errorf("%s names order %q, want %q", name, no.OrderID, sold.OrderID)
+		}
+		_, err = call(f.ctx(), f.placed(confirming))
+		if no := refusal(t, err, store.HoldConfirming); no.OrderID != "order-b" {
+			t.Errorf("%s names order %q, want order-b", name, no.OrderID)
+		}
+	}
+}
+
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10)
@@ -288,7 +306,7 @@ func TestDeadContext(t *testing.T) {
 		"Shrink":   errOf(f.Shrink(ctx, f.shrinkRequest("r", 1))),
 		"Release":  errOf(f.Release(ctx, f.place, []store.HoldID{h.ID}, store.LapseBySweep)),
 		"Purge":    f.Purge(ctx, f.place, []store.HoldID{h.ID}),
-		"Leave":    f.Leave(ctx, f.place, 0),
+		"Leave":    f.Leave(ctx, f.place, 1, 0),
 		"SetPlace": f.SetPlace(ctx, f.place),
 	} {
 		if !errors.Is(err, context.Canceled) {

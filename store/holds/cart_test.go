@@ -230,7 +230,7 @@ func TestBatchSeesEarlierOnes(t *testing.T) {
 		t.Helper()
 		r := requests[i]
 		var no *store.Refusal
-		err := createError(r, []store.HoldID{store.NewHoldID(r.Lines[0].Allotment, r.BuyerID, r.RequestID)}, ops[i])
+		err := f.createError(r, []store.HoldID{store.NewHoldID(r.Lines[0].Allotment, r.BuyerID, r.RequestID)}, ops[i])
 		if !errors.As(err, &no) {
 			t.Fatalf("request %d: %v", i, err)
 		}

@@ -19,7 +19,7 @@ func (s *Store) Begin(ctx context.Context, r store.BeginRequest) ([]store.Begun,
 		return nil, err
 	}
 	if o.reply[0].status() != statusOK {
-		return nil, beginError(r, o)
+		return nil, s.beginError(r, o)
 	}
 	holds, err := holdsOf(places, o.reply[0], o.now)
 	if err != nil {
@@ -56,7 +56,7 @@ func beginOp(r store.BeginRequest, places []store.Place) *op {
 	}
 }
 
-func beginError(r store.BeginRequest, o *op) error {
+func (s *Store) beginError(r store.BeginRequest, o *op) error {
 	result := o.reply[0]
 	i := result.int(1) - 1
 	if i < 0 || int(i) >= len(r.Holds) {
@@ -64,7 +64,7 @@ func beginError(r store.BeginRequest, o *op) error {
 	}
 	h := r.Holds[i]
 	if result.status() == statusNotFound || result.status() == statusDamaged {
-		return holdError(result, h.Place, h.ID)
+		return s.holdError(result, h.Place, h.ID)
 	}
 	record, err := decodeRecord(h.Place, result.list(2), o.now)
 	if err != nil {
@@ -89,7 +89,7 @@ func beginError(r store.BeginRequest, o *op) error {
 			no.Reason = store.OrderExists
 		}
 	default:
-		return holdError(result, h.Place, h.ID)
+		return s.holdError(result, h.Place, h.ID)
 	}
 	return no
 }
@@ -138,7 +138,7 @@ func (s *Store) Finish(ctx context.Context, lines []store.FinishLine) error {
 	}
 	for i, result := range o.reply {
 		if st := result.status(); st != statusOK && st != statusNotFound {
-			return holdError(result, ended[i].Place, ended[i].ID)
+			return s.holdError(result, ended[i].Place, ended[i].ID)
 		}
 	}
 	return nil
@@ -192,7 +192,7 @@ func (s *Store) Shrink(ctx context.Context, r store.ShrinkRequest) (store.Begun,
 	case statusTooMuch:
 		return store.Begun{}, &store.InvalidField{Field: "delta", Problem: fmt.Sprintf("takes off %d units, want at least 1", r.Units)}
 	default:
-		return store.Begun{}, holdError(o.reply[0], r.Place, r.ID)
+		return store.Begun{}, s.holdError(o.reply[0], r.Place, r.ID)
 	}
 	if r.DryRun && len(o.reply[0]) == 1 {
 		return store.Begun{Epoch: f.epoch}, nil

@@ -25,7 +25,7 @@ func (s *Store) Create(ctx context.Context, r store.CreateRequest) ([]store.Hold
 	case statusKnown:
 		return holdsOf(places, result, o.now)
 	default:
-		return nil, createError(r, ids, o)
+		return nil, s.createError(r, ids, o)
 	}
 }
 
@@ -54,7 +54,7 @@ func newHolds(r store.CreateRequest, ids []store.HoldID, o *op) ([]store.Hold, e
 }
 
 // createError says why a request was refused, with the numbers that justify it.
-func createError(r store.CreateRequest, ids []store.HoldID, o *op) error {
+func (s *Store) createError(r store.CreateRequest, ids []store.HoldID, o *op) error {
 	result := o.reply[0]
 	i := result.int(1) - 1
 	if i < 0 || int(i) >= len(r.Lines) {
@@ -87,7 +87,7 @@ func createError(r store.CreateRequest, ids []store.HoldID, o *op) error {
 		return &store.InvalidField{Field: "quantity", Problem: fmt.Sprintf(
 			"is %d, allotment %s allows at most %d in one hold", line.Quantity, line.Allotment, f.perHold)}
 	default:
-		return holdError(result, line.Place, ids[i])
+		return s.holdError(result, line.Place, ids[i])
 	}
 	return no
 }

@@ -55,7 +55,7 @@ func (b *createBatch) add(r *createItem, allotments map[string]int) {
 		if quantity < 0 || quantity > math.MaxUint32 {
 			quantity = 0 // which is as impossible
 		}
-		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(b.hash(l.Place, r.ids[i].BuyerKey()))) //nolint:gosec // at most callLines
+		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(b.hash(l.Place, r.ids[i].BuyerKey()))) //nolint:gosec // at most batchMost
 		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(allotments[l.Allotment]))              //nolint:gosec // likewise
 		b.lines = binary.BigEndian.AppendUint32(b.lines, uint32(quantity))
 		b.lines = append(b.lines, packTag(r.ids[i].Tag)...)

@@ -106,9 +106,9 @@ func TestFinishStale(t *testing.T) {
 }
 
 // recreated is a hold that was sold, whose record was purged, and that was made again by the same request.
-func (f *fixture) recreated(quantity int64) (old, again store.Hold) {
+func (f *fixture) recreated(sold, quantity int64) (old, again store.Hold) {
 	f.t.Helper()
-	old = f.sell("buyer", "request", quantity)
+	old = f.sell("buyer", "request", sold)
 	f.advance(retention)
 	must(f.t, f.Purge(f.ctx(), f.place, []store.HoldID{old.ID}))
 	again = f.hold("buyer", "request", quantity)
@@ -126,7 +126,7 @@ func TestFinishWithAnotherToken(t *testing.T) {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, 10)
-			old, again := f.recreated(3)
+			old, again := f.recreated(3, 3)
 			if state == "confirming" {
 				f.begin("order-2", again)
 			}
@@ -143,11 +143,33 @@ func TestFinishWithAnotherToken(t *testing.T) {
 	}
 }
 
+// Who confirmed a hold that was made again repeats the call with its quantity and token: the sale is the earlier
+// hold's, and stays the answer.
+func TestRepeatedConfirmOfAnEarlierSale(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 20)
+	old, again := f.recreated(5, 2)
+	f.begin(old.OrderID, again)
+	f.finish(again, soldVerdict(old))
+	for range 2 {
+		r := f.beginRequest(old.OrderID, again)
+		for _, r.Token = range []*store.Token{nil, &again.Token} {
+			b, err := f.Begin(f.ctx(), r)
+			must(t, err)
+			if b[0].State != store.Sold || b[0].Pinned.Quantity != 5 || b[0].Ended != store.SoldEarlier {
+				t.Errorf("begun %+v", b[0])
+			}
+		}
+	}
+	refusal(t, errOf(f.Begin(f.ctx(), f.beginRequest("order-2", again))), store.OrderMismatch)
+	f.want("available 15, held 0, confirming 0, sold 5")
+}
+
 // A refusal of an older token says nothing about this hold.
 func TestFinishRefusedWithAnotherToken(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10)
-	old, again := f.recreated(3)
+	old, again := f.recreated(3, 3)
 	f.begin("order-2", again)
 	before := f.dump(f.place.Group)
 	for _, kind := range []store.VerdictKind{store.VerdictRefusedOrder, store.VerdictRefusedRoom, store.VerdictRefusedCart} {

@@ -135,7 +135,7 @@ func TestDecodersRefuseNonsense(t *testing.T) {
 		if got := decodeFacts(values); got.gate != statusUnknown {
 			t.Errorf("gate of %s is %d, want unknown", name, got.gate)
 		}
-		if err := holdError(values, p, store.NewHoldID("show", "b", "r")); err == nil {
+		if err := new(Store).holdError(values, p, store.NewHoldID("show", "b", "r")); err == nil {
 			t.Errorf("%s is no error", name)
 		}
 	}

@@ -52,6 +52,7 @@ func TestNumbersAreTheSame(t *testing.T) {
 		int(store.Held) * 10: 10, int(store.Confirming) * 10: 20, int(store.Sold) * 10: 30, int(store.Cancelled) * 10: 40, int(store.Lapsed) * 10: 50,
 		int(store.LateAccept) * 100: 100, int(store.ChangeGrow) * 1000: 1000, int(store.ChangeCancel) * 1000: 2000, int(store.ChangeRules) * 1000: 3000,
 		int(store.EndedByOrder) * 10000: 10000, int(store.EndedByRoom) * 10000: 20000, int(store.EndedByCart) * 10000: 30000,
+		int(store.SoldEarlier) * 10000: 40000,
 	} {
 		if got != want {
 			t.Errorf("a stored number is %d, want %d", got, want)

@@ -17,7 +17,7 @@ func closedRules() store.Rules {
 func (f *fixture) stays(why string, feed int64) {
 	f.t.Helper()
 	before := f.dump(f.place.Group)
-	if err := f.Leave(f.ctx(), f.place, feed); !errors.Is(err, store.ErrStale) {
+	if err := f.Leave(f.ctx(), f.place, 1, feed); !errors.Is(err, store.ErrStale) {
 		f.t.Errorf("%s: Leave: %v, want ErrStale", why, err)
 	}
 	f.unchanged(before, f.place.Group, "Leave while "+why)
@@ -26,7 +26,7 @@ func (f *fixture) stays(why string, feed int64) {
 // leaves checks that Leave takes all of the allotment away, and nothing else.
 func (f *fixture) leaves(feed int64) {
 	f.t.Helper()
-	must(f.t, f.Leave(f.ctx(), f.place, feed))
+	must(f.t, f.Leave(f.ctx(), f.place, 1, feed))
 	for where := range f.dump(f.place.Group) {
 		if isOf(where, f.place) {
 			f.t.Errorf("left over: %s", where)
@@ -91,6 +91,9 @@ func TestLeaveOfForeignState(t *testing.T) {
 	f.stays("it is being adopted", 0)
 	must(t, f.raw.HDel(f.ctx(), base(f.place, "c"), "adopting").Err())
 	must(t, f.raw.Del(f.ctx(), markerKey(f.place, h.ID.Tag)).Err()) // which ends by itself
+	f.set("epoch", 2)
+	f.stays("it was reopened since", 0)
+	f.set("epoch", 1)
 	f.leaves(0)
 
 	must(t, f.retype(base(f.place, "c")))

@@ -23,7 +23,7 @@ type machine struct {
 var (
 	someBuyer   = rapid.SampledFrom([]string{"a", "b", "c"})
 	someRequest = rapid.SampledFrom([]string{"1", "2", "3", "4"})
-	someOrder   = rapid.SampledFrom([]string{"o1", "o2"})
+	someOrder   = rapid.SampledFrom([]string{"o1", "o2", "verdict"}) // the last is what a sale of another token names
 )
 
 // known draws a hold: mostly one that exists.

@@ -191,6 +191,12 @@ func (m *model) begin(h *modelHoldState, order string, part int64) store.Reason 
 	if h == nil || h.buyer == "" {
 		return store.HoldNotFound
 	}
+	if h.state == store.Sold && h.reason == store.SoldEarlier { // its quantity is another hold's
+		if h.order != order {
+			return store.OrderMismatch
+		}
+		return ""
+	}
 	want := part
 	if part == 0 {
 		want = h.qty
@@ -251,7 +257,7 @@ func (m *model) finish(h *modelHoldState, kind store.VerdictKind, same bool) {
 	switch {
 	case kind == store.VerdictSold && !same:
 		*counter, m.available = *counter-units, m.available+units
-		h.want, h.order = sold, "verdict"
+		h.want, h.order, h.reason = sold, "verdict", store.SoldEarlier
 		m.end(h, store.Sold)
 	case kind == store.VerdictSold && h.buyer == "":
 		*counter, m.capacity, m.available = *counter-units, m.capacity-sold, m.available+units-sold

@@ -30,6 +30,9 @@ type op struct {
 	reply []result
 }
 
+// weight is how many lines o has.
+func (o *op) weight() int { return max(1, o.items, len(o.places)) }
+
 // result is what a script said of one item: a status, then values.
 type result []any
 

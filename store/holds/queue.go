@@ -93,9 +93,6 @@ func (s *Store) run(l lane, ops []*op) {
 	}
 }
 
-// callLines is how many lines of carts one call takes: Lua passes a command a few thousand values at most.
-const callLines = 1000
-
 func (s *Store) timeoutOf(l lane) time.Duration {
 	if l == laneUpkeep {
 		return max(upkeepTimeout, s.timeout)
@@ -121,7 +118,7 @@ func (s *Store) merge(ops []*op) []*call {
 		}
 		key := o.script + " " + o.places[0].Group
 		c := open[key]
-		if c == nil || c.lines+len(o.places) > callLines {
+		if c == nil {
 			c = newCall(o.script)
 			open[key] = c
 			calls = append(calls, c)

@@ -32,8 +32,10 @@ const (
 const upkeepTimeout = 2 * time.Second
 
 const (
-	batchMost     = 512  // ops in one pipeline
-	queueCapacity = 8192 // ops waiting in a lane: about 0.1 s of creates at the launch's rate
+	// Of lines: a request for one hold is one, one for a cart many. A batch keeps Redis from everyone
+	// else while it runs, so it is bounded by its work, not by its requests.
+	batchMost     = 512  // in one pipeline: some 5 ms of Redis
+	queueCapacity = 8192 // waiting in a lane: about 0.1 s of them
 )
 
 // Options are what a Store needs.
@@ -93,7 +95,7 @@ func Open(o Options) (*Store, error) {
 	if s.retention == 0 {
 		s.retention = DefaultRetention
 	}
-	s.lanes = batch.NewLanes(batchMost, queueCapacity, s.run)
+	s.lanes = batch.NewLanes(batchMost, queueCapacity, (*op).weight, s.run)
 	if s.metrics, err = newMetrics(o.Meters, s.lanes); err != nil {
 		return nil, err
 	}

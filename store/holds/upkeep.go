@@ -112,9 +112,9 @@ func (s *Store) Apply(ctx context.Context, p store.Place, changes []store.Change
 const leaveBuckets = 512
 
 // Leave implements store.Upkeep.
-func (s *Store) Leave(ctx context.Context, p store.Place, feed int64) error {
+func (s *Store) Leave(ctx context.Context, p store.Place, epoch, feed int64) error {
 	for first := 0; first < p.Buckets; first += leaveBuckets {
-		if err := s.leave(ctx, p, feed, first, min(first+leaveBuckets, p.Buckets)); err != nil {
+		if err := s.leave(ctx, p, epoch, feed, first, min(first+leaveBuckets, p.Buckets)); err != nil {
 			return err
 		}
 	}
@@ -126,13 +126,13 @@ func (s *Store) Leave(ctx context.Context, p store.Place, feed int64) error {
 	return nil
 }
 
-func (s *Store) leave(ctx context.Context, p store.Place, feed int64, first, last int) error {
+func (s *Store) leave(ctx context.Context, p store.Place, epoch, feed int64, first, last int) error {
 	all := 0
 	if last == p.Buckets {
 		all = 1
 	}
 	_, _, err := s.step(ctx, p, &op{
-		script: "leave", head: []any{feed, all},
+		script: "leave", head: []any{epoch, feed, all},
 		keys: func(keys []string) []string {
 			for i := first; i < last; i++ {
 				keys = append(keys, holdsKey(p, i))

@@ -1,6 +1,7 @@
 package holds
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -196,6 +197,36 @@ func TestPurge(t *testing.T) {
 	before = f.dump(f.place.Group)
 	must(t, f.Purge(f.ctx(), f.place, ids(others)))
 	f.unchanged(before, f.place.Group, "a repeat")
+}
+
+// Whatever meets damage tells of it, so that the allotment is adopted: a confirm that began must end.
+func TestDamageIsTold(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	h := f.begin("order", f.hold("buyer", "request", 1))[0].Hold
+	f.damageBuyer("buyer", "rubbish")
+	var told atomic.Int64
+	f.OnDamage(func(p store.Place) {
+		if p == f.place {
+			told.Add(1)
+		}
+	})
+	for name, err := range map[string]error{
+		"Create": errOf(f.Create(f.ctx(), f.request("buyer", "other", 1))),
+		"Get":    errOf(f.Get(f.ctx(), f.placed(h))),
+		"Cancel": errOf(f.Cancel(f.ctx(), f.placed(h))),
+		"Extend": errOf(f.Extend(f.ctx(), f.placed(h))),
+		"Begin":  errOf(f.Begin(f.ctx(), f.beginRequest("order", h))),
+		"Finish": f.Finish(f.ctx(), []store.FinishLine{f.finishLine(h, soldVerdict(h))}),
+	} {
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v, want ErrUnavailable", name, err)
+		}
+	}
+	if n := told.Load(); n != 6 {
+		t.Errorf("told %d times of 6 calls that met damage", n)
+	}
+	f.broken()
 }
 
 // Entries of the index without an ended hold, and damaged records, go too.

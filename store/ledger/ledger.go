@@ -110,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l.reads = l.requests
-	l.lanes = batch.NewLanes(maxConfirms, maxWaiting, l.settleLane)
+	l.lanes = batch.NewLanes(maxConfirms, maxWaiting, (*settling).lines, l.settleLane)
 	return l, nil
 }
 

@@ -14,8 +14,9 @@ import (
 )
 
 const (
+	// Of lines: a confirm of one hold is one, one of a cart many.
 	maxConfirms = 128  // that share a transaction
-	maxWaiting  = 4096 // confirms of one group; more than a second's work
+	maxWaiting  = 4096 // of one group; more than a second's work
 )
 
 // settling is a confirm on its way through its group's lane.
@@ -25,6 +26,8 @@ type settling struct {
 	taken   atomic.Bool // by a transaction, or given up by its caller: whoever sets it first
 	done    chan settled
 }
+
+func (s *settling) lines() int { return len(s.confirm.Lines) }
 
 type settled struct {
 	verdicts []store.Verdict

@@ -44,7 +44,8 @@ generate: third_party ## Generate the Go code of the proto files
 .PHONY: build
 build: ## Build the commands into bin/
 	@scripts/setup go
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(ldflags)' -o bin/ ./cmd/...
+	@echo 'building bin/holdfast (the first time takes a minute or two)'
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(ldflags)' -o bin/ ./cmd/...
 
 .PHONY: bench
 bench: ## Run the benchmarks (pkg=./store/holds args='-bench Create -count 5' to choose)

@@ -138,6 +138,7 @@ local function judge(j, l)
   if a.available >= q then return nil end
   local tags = due(a)
   if tags then return again(j, tags) end
+  if not a.refused or q < a.refused then a.refused = q end
   if a.capacity - a.sold < q then return refuse(S.SOLD_OUT, j) end
   local b = buyerOf(l)
   if not b then return refuse(S.ALL_HELD, j) end
@@ -228,12 +229,24 @@ local function decide(i, first, last)
   return result
 end
 
+-- What was too many for an earlier request of the batch is too many for a later, new one: what is available only
+-- falls meanwhile, and nothing that lapsed is in the way. This is how most requests of a launch end. nil: it is
+-- not so for line l.
+local soldOut, allHeld = -S.SOLD_OUT, -S.ALL_HELD
+local function refusedToo(l)
+  local a, q = lineOf[l], quantity[l]
+  if a.refused and q >= a.refused and q <= a.perhold and a.perbuyer == 0 and isNew(l) then
+    return a.capacity - a.sold < q and soldOut or allHeld
+  end
+end
+
 for _, a in ipairs(allotments) do prepare(a) end
 parse()
-local results, l = {}, 1
-for i = 1, tonumber(ARGV[firstArg]) do
-  local count = byte(index, 8 * i)
-  results[i] = decide(i, l, l + count - 1)
+local results, l, requests = {}, 1, tonumber(ARGV[firstArg])
+local single = requests == #lineOf
+for i = 1, requests do
+  local count = single and 1 or byte(index, 8 * i)
+  results[i] = single and refusedToo(l) or decide(i, l, l + count - 1)
   l = l + count
 end
 for _, a in ipairs(allotments) do

@@ -87,8 +87,12 @@ end
 -- The counters of allotment i. gate is OK only if they are whole, of this server and not being
 -- adopted; a script does nothing to an allotment whose gate is shut.
 local function load(i)
+  -- With room for all that it will have: a table that grows is made anew.
   local a = {key = KEYS[4 * i - 3], deadlines = KEYS[4 * i - 2], leases = KEYS[4 * i - 1],
-    ended = KEYS[4 * i], gate = S.OK, nextDeadline = 0, fresh = {}}
+    ended = KEYS[4 * i], gate = S.OK, nextDeadline = 0, fresh = {}, dirty = false, epoch = 0,
+    capacity = 0, available = 0, held = 0, confirming = 0, shrinking = 0, sold = 0, sequence = 0,
+    version = 0, feed = 0, state = 0, late = 0, hold = 0, longest = 0, perhold = 0, perbuyer = 0,
+    opens = 0, closes = 0}
   local v = redis.pcall('HMGET', a.key, unpack(COUNTERS))
   local format = not v.err and whole(v[1]) or 0
   if format > FORMAT then

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,6 +31,8 @@ type devCommand struct {
 
 	StateDir  string `name:"state-dir" env:"HOLDFAST_STATE_DIR" default:".holdfast" placeholder:"FOLDER" help:"Where the private Redis and Postgres keep their data between runs."`
 	Ephemeral bool   `name:"ephemeral" env:"HOLDFAST_EPHEMERAL" help:"Keep nothing: use a temporary folder instead of --state-dir."`
+
+	data string // the folder in use
 }
 
 func (c *devCommand) check() error {
@@ -62,10 +63,7 @@ func (c *devCommand) place() string {
 	if c.Ephemeral {
 		return "a temporary folder, removed at the end"
 	}
-	if path, err := filepath.Abs(c.StateDir); err == nil {
-		return path
-	}
-	return c.StateDir
+	return c.data
 }
 
 // open starts private stores and joins the use cases with them. They end with this process, however it ends.
@@ -80,6 +78,7 @@ func (c *devCommand) open(ctx context.Context, i instruments) (_ *backend, err e
 	if err := stores.start(ctx, c.dir(), i.log); err != nil {
 		return nil, err
 	}
+	c.data = stores.postgres.Dir() // for root it may be another than --state-dir
 	url := stores.postgres.URL(devDatabase)
 	if err := stores.postgres.CreateDatabase(ctx, devDatabase); err != nil {
 		return nil, err

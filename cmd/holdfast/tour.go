@@ -19,7 +19,7 @@ See what is free:
 
 Hold 2 units for ann, and keep the hold's id for the calls below:
 
-  HOLD=$(CURL -d '{"allotment_id":"demo","buyer_id":"ann","request_id":"'"$(date +%s%N)"'","quantity":2}' GRPC holdfast.v1.InventoryService/CreateHold | tee -a /dev/stderr | sed -n 's/^ *"id": *"\([^"]*\)".*/\1/p')
+  OUT=$(CURL -d '{"allotment_id":"demo","buyer_id":"ann","request_id":"'"$(date +%s%N)"'","quantity":2}' GRPC holdfast.v1.InventoryService/CreateHold); echo "$OUT"; HOLD=$(echo "$OUT" | sed -n 's/^ *"id": *"\([^"]*\)".*/\1/p')
 
 She has paid: turn the hold into a sale.
 
@@ -31,7 +31,7 @@ She sends one back: cancel a part of the sale.
 
 Hold a unit for bob, who changes his mind: cancel the hold. (Or wait 120 s, and it lapses.)
 
-  HOLD=$(CURL -d '{"allotment_id":"demo","buyer_id":"bob","request_id":"'"$(date +%s%N)"'","quantity":1}' GRPC holdfast.v1.InventoryService/CreateHold | tee -a /dev/stderr | sed -n 's/^ *"id": *"\([^"]*\)".*/\1/p')
+  OUT=$(CURL -d '{"allotment_id":"demo","buyer_id":"bob","request_id":"'"$(date +%s%N)"'","quantity":1}' GRPC holdfast.v1.InventoryService/CreateHold); echo "$OUT"; HOLD=$(echo "$OUT" | sed -n 's/^ *"id": *"\([^"]*\)".*/\1/p')
   CURL -d '{"hold_id":"'"$HOLD"'"}' GRPC holdfast.v1.InventoryService/CancelHold
 
 Ask for more than there is, and get a refusal that proves itself:

@@ -88,11 +88,7 @@ func (f *fixture) cpuOf(b *testing.B, kind string, size int) float64 {
 		}
 		batches = append(batches, batch)
 	}
-	want := statusOK
-	if kind == "refusal" {
-		want = statusSoldOut
-	}
-	send := func() {
+	send := func(want status) {
 		for _, batch := range batches {
 			for _, o := range f.send1(batch...) {
 				if got := o.reply[0].status(); got != want {
@@ -101,10 +97,15 @@ func (f *fixture) cpuOf(b *testing.B, kind string, size int) float64 {
 			}
 		}
 	}
-	if kind == "repeat" {
-		send()
+	switch kind {
+	case "repeat":
+		send(statusOK)
+		return f.cpu(scriptCPURequests, func() { send(statusKnown) })
+	case "refusal":
+		return f.cpu(scriptCPURequests, func() { send(statusSoldOut) })
+	default:
+		return f.cpu(scriptCPURequests, func() { send(statusOK) })
 	}
-	return f.cpu(scriptCPURequests, send)
 }
 
 // BenchmarkCreate is the whole way of a request, with many callers at once.

@@ -4,12 +4,12 @@ package main
 var guards = []guard{
 	{
 		name: "need", why: "a request that finds too little releases what has lapsed", file: "lua/create.lua",
-		with:    "  if a.available < q then\n    local tags = due(a)",
-		without: "  if a.available < q then\n    local tags = nil",
+		with:    "return nil end\n  local tags = due(a)",
+		without: "return nil end\n  local tags = nil",
 	},
 	{
 		name: "stock", why: "a hold is granted only from what is available", file: "lua/create.lua",
-		with: "  if a.available < q then\n    local tags = due(a)", without: "  if a.available < q - 1 then\n    local tags = due(a)",
+		with: "  if a.available >= q then return nil end", without: "  if a.available >= q - 1 then return nil end",
 	},
 	{
 		name: "identity", why: "a script works only on the server its allotment was adopted on", file: "lua/prelude.lua",

@@ -6,6 +6,7 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"strings"
 )
@@ -18,7 +19,7 @@ const prelude = "prelude"
 // Script is one operation, as Redis is to load it.
 type Script struct {
 	Name   string // of its file, without the ending
-	Source string
+	Source string // the prelude and the file, constants folded
 	SHA    string // by which EVALSHA calls it
 }
 
@@ -42,7 +43,10 @@ func Scripts() (map[string]Script, error) {
 		if err != nil {
 			return nil, err
 		}
-		source := string(head) + "\n" + string(body)
+		source, err := fold(string(head) + "\n" + string(body))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
 		sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
 		scripts[name] = Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:])}
 	}

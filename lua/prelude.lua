@@ -47,9 +47,11 @@ local replication = redis.call('INFO', 'replication')
 local identity = string.match(replication, 'master_replid:(%x+)')
 local master = string.find(replication, 'role:master', 1, true)
 
+-- Scripts change those from capacity to feed.
 local COUNTERS = {'format', 'identity', 'adopting', 'epoch', 'capacity', 'available', 'held',
   'confirming', 'shrinking', 'sold', 'sequence', 'version', 'feed', 'state', 'late', 'hold',
   'longest', 'perhold', 'perbuyer', 'opens', 'closes'}
+local FIRST_CHANGED, LAST_CHANGED = 5, 13
 
 local writes, holds, entries = {}, {}, {}
 
@@ -104,13 +106,14 @@ local function load(i)
     return a
   end
   for j = 4, #COUNTERS do
-    local number = whole(v[j])
-    if not number then
+    local n = tonumber(v[j])
+    if not n or n % 1 ~= 0 or n > MOST or n < -MOST then
       a.gate = S.ADOPT
       return a
     end
-    a[COUNTERS[j]] = number
+    a[COUNTERS[j]] = n
   end
+  a.read = v
   local first = redis.pcall('ZRANGE', a.deadlines, 0, 0, 'WITHSCORES')
   if a.hold < 1 or first.err or type(redis.pcall('ZCARD', a.leases)) ~= 'number'
       or type(redis.pcall('ZCARD', a.ended)) ~= 'number' then
@@ -398,9 +401,14 @@ local function flush()
   for _, a in ipairs(allotments) do
     if a.dirty then
       a.version = a.version + 1
-      redis.call('HSET', a.key, 'capacity', a.capacity, 'available', a.available, 'held', a.held,
-        'confirming', a.confirming, 'shrinking', a.shrinking, 'sold', a.sold,
-        'sequence', a.sequence, 'version', a.version, 'feed', a.feed)
+      local list = {'HSET', a.key}
+      for j = FIRST_CHANGED, LAST_CHANGED do
+        local name = COUNTERS[j]
+        if a[name] ~= tonumber(a.read[j]) then
+          list[#list + 1], list[#list + 2] = name, a[name]
+        end
+      end
+      redis.call(unpack(list))
     end
   end
 end

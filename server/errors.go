@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -30,6 +31,7 @@ const (
 // The reasons that come from trouble and not from a store.Refusal.
 const (
 	reasonResultUnknown    = "RESULT_UNKNOWN"
+	reasonRateLimited      = "BUYER_RATE_LIMITED"
 	reasonQueueFull        = "QUEUE_FULL"
 	reasonStoreUnavailable = "STORE_UNAVAILABLE"
 	reasonRebuilding       = "REBUILDING"
@@ -75,6 +77,7 @@ func failureOf(err error) *failure {
 	var refusal *store.Refusal
 	var field *store.InvalidField
 	var adopt *store.AdoptNeeded
+	var often *tooOften
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -90,9 +93,10 @@ func failureOf(err error) *failure {
 		return newFailure(codes.Internal, internalText, "INTERNAL", 0)
 	case errors.Is(err, errStopping):
 		return newFailure(codes.Unavailable, "the server is stopping: open the stream again", "STOPPING", jittered(retryStopping))
+	case errors.As(err, &often):
+		return retryable(codes.ResourceExhausted, reasonRateLimited, often.wait, nil)
 	case errors.As(err, &adopt):
-		return retryable(codes.Unavailable, reasonRebuilding, retryRebuilding,
-			map[string]string{"allotment_id": adopt.Places[0].Allotment})
+		return retryable(codes.Unavailable, reasonRebuilding, retryRebuilding, facts{{"allotment_id", adopt.Places[0].Allotment}})
 	}
 	return troubleOf(err)
 }
@@ -135,14 +139,16 @@ func refused(r *store.Refusal) *failure {
 	return newFailure(code, text, string(r.Reason), retry, errorInfo(string(r.Reason), refusalMetadata(r)))
 }
 
-func retryable(code codes.Code, reason string, delay time.Duration, facts map[string]string) *failure {
-	return newFailure(code, troubleText(reason), reason, jittered(delay), errorInfo(reason, facts))
+func retryable(code codes.Code, reason string, delay time.Duration, f facts) *failure {
+	return newFailure(code, troubleText(reason), reason, jittered(delay), errorInfo(reason, f))
 }
 
 func troubleText(reason string) string {
 	switch reason {
 	case reasonResultUnknown:
 		return "it began, and how it ends is not known yet: repeat with the same ids"
+	case reasonRateLimited:
+		return "this buyer asks too often, nothing was decided: repeat later"
 	case reasonQueueFull:
 		return "too many requests wait, nothing was decided: repeat later"
 	case reasonRebuilding:
@@ -159,32 +165,68 @@ func invalid(violations ...*errdetails.BadRequest_FieldViolation) *failure {
 		text += " (and " + strconv.Itoa(more) + " more)"
 	}
 	return newFailure(codes.InvalidArgument, text, "INVALID_ARGUMENT", 0,
-		&errdetails.BadRequest{FieldViolations: violations})
+		packed(&errdetails.BadRequest{FieldViolations: violations}))
 }
 
 func violation(field, problem string) *errdetails.BadRequest_FieldViolation {
 	return &errdetails.BadRequest_FieldViolation{Field: field, Description: problem}
 }
 
-func errorInfo(reason string, facts map[string]string) *errdetails.ErrorInfo {
-	return &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain, Metadata: facts}
+// The fields of google.rpc.ErrorInfo, and of an entry of its map.
+const (
+	infoType     = "type.googleapis.com/google.rpc.ErrorInfo"
+	infoReason   = 1
+	infoDomain   = 2
+	infoMetadata = 3
+	entryKey     = 1
+	entryValue   = 2
+)
+
+// errorInfo is a google.rpc.ErrorInfo, encoded. It is written by hand, since nearly every answer of a launch is a
+// refusal: the generated code takes several times as long, most of it for the map.
+func errorInfo(reason string, f facts) *anypb.Any {
+	value := make([]byte, 0, 256)
+	value = appendField(value, infoReason, reason)
+	value = appendField(value, infoDomain, errorDomain)
+	for _, fact := range f {
+		size := protowire.SizeTag(entryKey) + protowire.SizeBytes(len(fact.key)) +
+			protowire.SizeTag(entryValue) + protowire.SizeBytes(len(fact.value))
+		value = protowire.AppendTag(value, infoMetadata, protowire.BytesType)
+		value = protowire.AppendVarint(value, uint64(size)) //nolint:gosec // a size
+		value = appendField(value, entryKey, fact.key)
+		value = appendField(value, entryValue, fact.value)
+	}
+	return &anypb.Any{TypeUrl: infoType, Value: value}
 }
 
-func newFailure(code codes.Code, text, outcome string, retry time.Duration, details ...proto.Message) *failure {
+func appendField(to []byte, number protowire.Number, text string) []byte {
+	return protowire.AppendString(protowire.AppendTag(to, number, protowire.BytesType), text)
+}
+
+// packed is a detail of a status; nil if it has text that is not UTF-8.
+func packed(m proto.Message) *anypb.Any {
+	detail, err := anypb.New(m)
+	if err != nil {
+		return nil
+	}
+	return detail
+}
+
+func newFailure(code codes.Code, text, outcome string, retry time.Duration, details ...*anypb.Any) *failure {
 	if retry > 0 {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retry)})
+		details = append(details, packed(&errdetails.RetryInfo{RetryDelay: durationpb.New(retry)}))
 	}
 	st := &statuspb.Status{Code: int32(code), Message: text} //nolint:gosec // one of seventeen
 	for _, d := range details {
-		if packed, err := anypb.New(d); err == nil { // fails only for text that is not UTF-8
-			st.Details = append(st.Details, packed)
+		if d != nil {
+			st.Details = append(st.Details, d)
 		}
 	}
 	return &failure{status: status.FromProto(st), outcome: outcome, retry: retry}
 }
 
 func jittered(d time.Duration) time.Duration {
-	return (d + rand.N(d)).Round(time.Millisecond) //nolint:gosec // jitter, not a secret
+	return max(time.Millisecond, (d + rand.N(d)).Round(time.Millisecond)) //nolint:gosec // jitter, not a secret
 }
 
 // send does what goes with a failure beside its status: the trailer, and the log line of what nobody expected.

@@ -129,7 +129,8 @@ func badInputs() []badInput {
 	add(both, "allotment.max_quantity_per_hold", "allotment.max_quantity_per_hold", -1, 1001)
 	add(both, "allotment.max_quantity_per_buyer", "allotment.max_quantity_per_buyer", 0, -1, 1000000001)
 	add(both, "allotment.opens_at", "allotment.opens_at", "1969-12-31T23:59:59Z", "0001-01-01T00:00:00Z")
-	add(both, "allotment.closes_at", "allotment.closes_at", "1969-12-31T23:59:59Z", "2026-07-30T12:00:00Z")
+	add(both, "allotment.closes_at", "allotment.closes_at", "1969-12-31T23:59:59Z", "1970-01-01T00:00:00Z",
+		"1970-01-01T00:00:00.000999999Z", "2026-07-30T12:00:00Z")
 	add(both, "allotment.state", "allotment.state", 4, -1)
 	add(both, "allotment.late_confirm", "allotment.late_confirm", 3, -1)
 	add("UpdateAllotment", "allotment.state", "allotment.state", nil, 0)
@@ -141,6 +142,11 @@ func badInputs() []badInput {
 	paged := "ListAllotments ListHolds ListSales"
 	add(paged, "page_size", "page_size", -1, 1001)
 	add(paged, "page_token", "page_token", "x", "!", strings.Repeat("A", 1025), formatEtag(7), formatPage('x', "y"))
+	for _, forged := range []string{"\xff", "concert\x00", "\xed\xa0\x80", "Concert", "concert.x", aHold + "x", aHold[:8] + "\x00" + aHold[9:]} {
+		add("ListAllotments", "page_token", "page_token", formatPage(allotmentsKind, forged))
+		add("ListSales", "page_token", "page_token", formatPage(salesKind, forged, "concert", "ann", "o-1"))
+	}
+	add("ListAllotments", "page_token", "page_token", formatPage(allotmentsKind, "concert")+"\n")
 	add("ListHolds", "page_token", "page_token", formatPage(holdsKind, "cursor", "concert", "", "[]"))
 	add("ListSales", "page_token", "page_token", formatPage(salesKind, aHold, "concert", "ann", ""))
 	add("ListHolds ListSales", "buyer_id", "buyer_id", callerIDs[2:]...) // unset: every buyer

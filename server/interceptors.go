@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -14,15 +16,26 @@ import (
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
+// streamPatience is how long a stopping server waits for a stream's handler to return by itself.
+const streamPatience = 200 * time.Millisecond
+
 // interceptors is what stands between gRPC and the handlers: each call is counted, guarded against panics,
-// given a deadline, and validated, in this order.
+// given a deadline, validated, and held against its buyer's limit, in this order.
 type interceptors struct {
 	log       *slog.Logger
 	methods   map[string]method // by full name
 	fallback  method            // health and reflection
 	validator *validator
+	limiter   *limiter
 	panics    metric.Int64Counter
 	ending    context.Context // done when streams must end
+	running   *running
+}
+
+// running is what Stop waits for.
+type running struct {
+	calls   atomic.Int64   // not answered yet
+	streams sync.WaitGroup // handlers of streams, which may outlast their calls
 }
 
 // method is what the interceptors know of one.
@@ -30,6 +43,7 @@ type method struct {
 	budget   time.Duration // from arrival to answer; 0: none
 	recorder *recorder     // nil: not a decision
 	ours     bool          // has rules to be validated
+	limited  bool          // by buyer
 }
 
 func (i *interceptors) method(name string) method {
@@ -40,7 +54,7 @@ func (i *interceptors) method(name string) method {
 }
 
 func (i *interceptors) unary() []grpc.UnaryServerInterceptor {
-	return []grpc.UnaryServerInterceptor{i.observe, i.protect, i.limit, i.validate}
+	return []grpc.UnaryServerInterceptor{i.observe, i.protect, i.limit, i.validate, i.throttle}
 }
 
 func (i *interceptors) stream() []grpc.StreamServerInterceptor {
@@ -51,6 +65,8 @@ func (i *interceptors) stream() []grpc.StreamServerInterceptor {
 func (i *interceptors) observe(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
+	i.running.calls.Add(1)
+	defer i.running.calls.Add(-1)
 	m := i.method(info.FullMethod)
 	if m.recorder == nil {
 		return handler(ctx, req)
@@ -79,6 +95,8 @@ func (i *interceptors) protect(
 func (i *interceptors) protectStream(
 	srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 ) (err error) {
+	i.running.calls.Add(1)
+	defer i.running.calls.Add(-1)
 	defer func() {
 		if r := recover(); r != nil {
 			err = i.panicked(ss.Context(), info.FullMethod, r)
@@ -137,11 +155,38 @@ func (i *interceptors) limitStream(
 	if ours {
 		stream.validator = i.validator
 	}
-	err := handler(srv, stream)
+	err := i.handle(ctx, info.FullMethod, func() error { return handler(srv, stream) })
 	if i.ending.Err() != nil && ss.Context().Err() == nil && (err != nil || ours) {
 		return errStopping
 	}
 	return err
+}
+
+// handle runs a stream's handler. When the server stops and the handler does not return soon, as it waits for the
+// peer to read or to write, it is left: that the stream's call has returned ends the stream, and with it the waiting.
+func (i *interceptors) handle(ctx context.Context, name string, handler func() error) error {
+	handled := make(chan error, 1)
+	i.running.streams.Go(func() {
+		defer func() {
+			if r := recover(); r != nil {
+				handled <- i.panicked(ctx, name, r)
+			}
+		}()
+		handled <- handler()
+	})
+	select {
+	case err := <-handled:
+		return err
+	case <-i.ending.Done():
+	}
+	soon := time.NewTimer(streamPatience)
+	defer soon.Stop()
+	select {
+	case err := <-handled:
+		return err
+	case <-soon.C:
+		return errStopping
+	}
 }
 
 // validate holds a request against the rules of its fields.
@@ -151,6 +196,20 @@ func (i *interceptors) validate(
 	if i.method(info.FullMethod).ours {
 		if err := i.validator.check(req); err != nil {
 			return nil, err
+		}
+	}
+	return handler(ctx, req)
+}
+
+// throttle answers a buyer that asks too often, before anything is done for it.
+func (i *interceptors) throttle(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (any, error) {
+	if i.method(info.FullMethod).limited {
+		if of, ok := req.(interface{ GetBuyerId() string }); ok {
+			if wait := i.limiter.take(of.GetBuyerId(), time.Now()); wait > 0 {
+				return nil, &tooOften{wait: wait}
+			}
 		}
 	}
 	return handler(ctx, req)

@@ -59,6 +59,7 @@ func methodTable(b Budgets, r *recorders) map[string]method {
 	)
 	for name, m := range table {
 		m.recorder = r.forMethod(name)
+		m.limited = name == pb.InventoryService_CreateHold_FullMethodName || name == pb.InventoryService_BatchCreateHolds_FullMethodName
 		table[name] = m
 	}
 	add(0, pb.InventoryService_WatchAvailability_FullMethodName)

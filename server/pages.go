@@ -38,6 +38,8 @@ func parseEtag(field, text string) (int64, error) {
 	return 0, &store.InvalidField{Field: field, Problem: "not an etag: want the one last read"}
 }
 
+const notAToken = "not a next_page_token of this method"
+
 // filterHashBytes is enough to notice that a token comes with other filters than those it was made for.
 const filterHashBytes = 4
 
@@ -58,12 +60,28 @@ func parsePage(kind byte, token string, filters ...string) (string, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	head := 1 + filterHashBytes
 	if err != nil || len(raw) <= head || raw[0] != kind {
-		return "", &store.InvalidField{Field: "page_token", Problem: "not a next_page_token of this method"}
+		return "", &store.InvalidField{Field: "page_token", Problem: notAToken}
 	}
 	if !bytes.Equal(raw[1:head], filterHash(filters)) {
 		return "", &store.InvalidField{Field: "page_token", Problem: "was given for other filters: keep them for all pages"}
 	}
-	return string(raw[head:]), nil
+	after := string(raw[head:])
+	if !isItem(kind, after) || formatPage(kind, after, filters...) != token {
+		return "", &store.InvalidField{Field: "page_token", Problem: notAToken}
+	}
+	return after, nil
+}
+
+// isItem says whether a token of this kind can name such an item. What those of holds name, the use case checks.
+func isItem(kind byte, after string) bool {
+	switch kind {
+	case allotmentsKind:
+		return store.ValidAllotmentID(after)
+	case salesKind:
+		_, err := store.ParseHoldID(after)
+		return err == nil
+	}
+	return true
 }
 
 func filterHash(filters []string) []byte {

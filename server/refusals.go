@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -76,11 +77,13 @@ func holdRefusalText(r *store.Refusal) (codes.Code, string) {
 }
 
 // facts gathers an ErrorInfo's metadata.
-type facts map[string]string
+type facts []fact
+
+type fact struct{ key, value string }
 
 // refusalMetadata is what error_reason.proto promises for each reason.
-func refusalMetadata(r *store.Refusal) map[string]string {
-	f := make(facts, 8)
+func refusalMetadata(r *store.Refusal) facts {
+	f := make(facts, 0, 8)
 	switch r.Reason {
 	case store.HoldNotFound, store.SaleNotFound:
 	default:
@@ -122,7 +125,7 @@ func refusalMetadata(r *store.Refusal) map[string]string {
 }
 
 // hold gathers what is said of one hold or sale.
-func (f facts) hold(r *store.Refusal) {
+func (f *facts) hold(r *store.Refusal) {
 	f.text("hold_id", r.HoldID)
 	switch r.Reason {
 	case store.HoldConfirming, store.HoldSold, store.OrderExists, store.OrderMismatch, store.SaleCancelled:
@@ -136,34 +139,34 @@ func (f facts) hold(r *store.Refusal) {
 	}
 }
 
-func (f facts) stock(r *store.Refusal) {
+func (f *facts) stock(r *store.Refusal) {
 	f.number("capacity", r.Capacity)
 	f.number("sold", r.Sold)
 	f.number("held", r.Held)
 }
 
-func (f facts) liveHold(r *store.Refusal) {
+func (f *facts) liveHold(r *store.Refusal) {
 	if r.HoldID == "" {
 		return
 	}
-	f["hold_id"] = r.HoldID
+	f.text("hold_id", r.HoldID)
 	f.seconds("hold_remaining_seconds", r.HoldRemaining)
 }
 
-func (f facts) text(key, value string) {
+func (f *facts) text(key, value string) {
 	if value != "" {
-		f[key] = value
+		*f = append(*f, fact{key, strings.ToValidUTF8(value, "\uFFFD")})
 	}
 }
 
-func (f facts) number(key string, value int64) { f[key] = strconv.FormatInt(value, 10) }
+func (f *facts) number(key string, value int64) { f.text(key, strconv.FormatInt(value, 10)) }
 
-func (f facts) time(key string, t time.Time) {
+func (f *facts) time(key string, t time.Time) {
 	if !t.IsZero() {
-		f[key] = t.UTC().Format(time.RFC3339Nano)
+		f.text(key, t.UTC().Format(time.RFC3339Nano))
 	}
 }
 
-func (f facts) seconds(key string, d time.Duration) {
-	f[key] = strconv.FormatFloat(d.Round(time.Millisecond).Seconds(), 'f', -1, 64)
+func (f *facts) seconds(key string, d time.Duration) {
+	f.text(key, strconv.FormatFloat(d.Round(time.Millisecond).Seconds(), 'f', -1, 64))
 }

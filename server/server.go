@@ -42,6 +42,7 @@ type Options struct {
 	Tracer    trace.TracerProvider
 
 	Budgets       Budgets       // how long calls may take
+	BuyerLimit    BuyerLimit    // how often a buyer may ask for holds; default: as often as it likes
 	DrainDelay    time.Duration // how long a stopping server goes on taking calls; default none
 	StopTimeout   time.Duration // how long running calls may go on after that; default 10 s
 	MaxAge        time.Duration // of a connection, so that callers spread over new replicas; default 3 min
@@ -56,6 +57,7 @@ type Server struct {
 	admin   *endpoint // nil: on the main one
 
 	end      context.CancelFunc // ends streams
+	running  *running
 	stopOnce sync.Once
 }
 
@@ -77,7 +79,7 @@ func New(o Options) (*Server, error) {
 		end()
 		return nil, err
 	}
-	s := &Server{options: o, end: end}
+	s := &Server{options: o, end: end, running: i.running}
 	s.main = newEndpoint(o, i, pb.InventoryService_ServiceDesc.ServiceName)
 	checkouts := &checkouts{stock: o.Checkouts, holds: o.Checkouts, sales: o.Checkouts}
 	s.main.server.RegisterService(receiving(pb.InventoryService_ServiceDesc), checkouts)
@@ -108,13 +110,19 @@ func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
 	if err != nil {
 		return nil, err
 	}
+	limiter, err := newLimiter(o.BuyerLimit, mostBuyers)
+	if err != nil {
+		return nil, err
+	}
 	return &interceptors{
 		log:       o.Logger,
 		methods:   methodTable(o.Budgets, recorders),
 		fallback:  method{budget: o.Budgets.Call},
 		validator: validator,
+		limiter:   limiter,
 		panics:    panics,
 		ending:    ending,
+		running:   new(running),
 	}, nil
 }
 

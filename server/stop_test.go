@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,10 +13,12 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 // watching sends one state, then waits for the end of its context.
@@ -100,6 +104,54 @@ func TestStopTimeout(t *testing.T) {
 	}
 	if err := <-answered; status.Code(err) != codes.Unavailable {
 		t.Errorf("the caller got %v", err)
+	}
+}
+
+// TestStopWithPeersThatDoNothing: one watches and never reads, until Send waits for it; one has an open stream of
+// reflection. Neither makes the server wait for the stop timeout, and the watcher is told to come again.
+func TestStopWithPeersThatDoNothing(t *testing.T) {
+	var sent atomic.Int64
+	returned := make(chan error, 1)
+	f := &fake{watch: func(_ context.Context, send func(store.Availability) error) error {
+		for {
+			if err := send(store.Availability{Allotment: strings.Repeat("x", 1000), Version: sent.Add(1)}); err != nil {
+				returned <- err
+				return err
+			}
+		}
+	}}
+	b := startServer(t, f, func(o *Options) { o.StopTimeout = time.Hour })
+	watch := b.watch(t)
+	reflected, err := reflectionpb.NewServerReflectionClient(b.conn).ServerReflectionInfo(t.Context())
+	if err == nil {
+		err = reflected.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}})
+	}
+	if err == nil {
+		_, err = reflected.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Eventually(t, 20*time.Second, func() error { // it waits: nothing is sent any more
+		before := sent.Load()
+		time.Sleep(20 * time.Millisecond)
+		if now := sent.Load(); now != before {
+			return fmt.Errorf("sent %d more", now-before)
+		}
+		return nil
+	})
+	b.server.Stop(t.Context())
+	if err := <-returned; err == nil {
+		t.Error("Send went on")
+	}
+	for err == nil {
+		_, err = watch.Recv()
+	}
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("the watch ends with %v, want UNAVAILABLE", err)
+	}
+	if _, err := reflected.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the reflection stream ends with %v, want UNAVAILABLE", err)
 	}
 }
 

@@ -56,12 +56,14 @@ type Place struct {
 type Allotment struct {
 	Place
 	Rules
+	LongestHold time.Duration // the longest HoldDuration it has had: no hold has ever had more time left
+
 	Capacity   int64
 	Sold       int64
 	Epoch      int64 // generation of its Redis state; 0: never in Redis yet
 	EpochTime  time.Time
 	Feed       int64 // number of its last change that goes to Redis
-	Version    int64 // rises with each change by an operator; the etag
+	Version    int64 // rises with each change by an operator, and with each cancelled sale while retired; the etag
 	Retired    bool  // closed, left Redis, answered from the ledger
 	CreateTime time.Time
 	UpdateTime time.Time

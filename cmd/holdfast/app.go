@@ -24,6 +24,7 @@ const (
 type appOptions struct {
 	grpcAddr, adminAddr, httpAddr string
 	drainDelay, stopTimeout       time.Duration
+	buyers                        server.BuyerLimit
 	log                           *slog.Logger
 	// open opens the stores and joins the use cases with them. It may take its time, but not to wait for an outage.
 	open func(ctx context.Context, i instruments) (*backend, error)
@@ -109,7 +110,8 @@ func (a *App) Run(ctx context.Context) (err error) {
 	a.server, err = server.New(server.Options{
 		Checkouts: a.backend.checkouts, Operators: a.backend.operators,
 		Logger: a.log, Meter: i.meters, Tracer: i.traces,
-		DrainDelay: a.options.drainDelay, StopTimeout: a.options.stopTimeout, SeparateAdmin: a.admin != nil,
+		DrainDelay: a.options.drainDelay, StopTimeout: a.options.stopTimeout, BuyerLimit: a.options.buyers,
+		SeparateAdmin: a.admin != nil,
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-inventory/holdfast/server"
 )
 
 // logSettings is how to log.
@@ -40,6 +42,29 @@ func (s listenSettings) problems() []string {
 		addressProblems("grpc-addr", s.GRPCAddr, s.Insecure),
 		addressProblems("http-addr", s.HTTPAddr, true), // shows numbers, takes no calls
 	)
+}
+
+// buyerSettings is how often one buyer may ask for holds.
+type buyerSettings struct {
+	BuyerRate  float64 `name:"buyer-rate" env:"HOLDFAST_BUYER_RATE" default:"20" placeholder:"N" help:"Requests for holds that one buyer may make a second, at this server. 0: any number."`
+	BuyerBurst int     `name:"buyer-burst" env:"HOLDFAST_BUYER_BURST" default:"40" placeholder:"N" help:"Requests for holds that one buyer may make at once."`
+}
+
+func (s buyerSettings) problems() []string {
+	var all []string
+	if !(s.BuyerRate >= 0 && s.BuyerRate <= maxBuyerRate) { // nor NaN
+		all = problem("buyer-rate", "must be from 0 to 1000000")
+	}
+	if s.BuyerBurst < 1 || s.BuyerBurst > maxBuyerRate {
+		all = append(all, problem("buyer-burst", "must be from 1 to 1000000")...)
+	}
+	return all
+}
+
+const maxBuyerRate = 1_000_000
+
+func (s buyerSettings) limit() server.BuyerLimit {
+	return server.BuyerLimit{PerSecond: s.BuyerRate, Burst: s.BuyerBurst}
 }
 
 // databaseSettings is where the ledger is.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ func validServe() serveCommand {
 	return serveCommand{
 		listenSettings:   listenSettings{GRPCAddr: "127.0.0.1:50051", HTTPAddr: "127.0.0.1:9464"},
 		databaseSettings: databaseSettings{PostgresURL: "postgres://u:p@h:5432/d?sslmode=require"},
+		buyerSettings:    buyerSettings{BuyerRate: 20, BuyerBurst: 40},
 		RedisURL:         "rediss://u:p@h:6379/1", PostgresMaxConns: 8, Retention: 24 * time.Hour,
 		DrainDelay: 5 * time.Second, StopTimeout: 10 * time.Second,
 	}
@@ -49,6 +51,10 @@ func TestServeSettings(t *testing.T) {
 		{"Postgres by a socket", func(c *serveCommand) { c.PostgresURL = "postgresql:///d?host=/run/postgresql" }, ""},
 		{"no connections", func(c *serveCommand) { c.PostgresMaxConns = 0 }, "postgres-max-conns"},
 		{"too many connections", func(c *serveCommand) { c.PostgresMaxConns = 1001 }, "postgres-max-conns"},
+		{"no limit for buyers", func(c *serveCommand) { c.BuyerRate = 0 }, ""},
+		{"a negative limit", func(c *serveCommand) { c.BuyerRate = -1 }, "buyer-rate"},
+		{"no number as a limit", func(c *serveCommand) { c.BuyerRate = math.NaN() }, "buyer-rate"},
+		{"no burst", func(c *serveCommand) { c.BuyerBurst = 0 }, "buyer-burst"},
 		{"short retention", func(c *serveCommand) { c.Retention = time.Second }, "retention"},
 		{"long retention", func(c *serveCommand) { c.Retention = 721 * time.Hour }, "retention"},
 		{"negative drain delay", func(c *serveCommand) { c.DrainDelay = -1 }, "drain-delay"},

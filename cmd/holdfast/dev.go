@@ -27,6 +27,7 @@ const (
 // devCommand serves on private stores.
 type devCommand struct {
 	listenSettings `embed:""`
+	buyerSettings  `embed:""`
 	logSettings    `embed:"" set:"log_format=text"`
 
 	StateDir  string `name:"state-dir" env:"HOLDFAST_STATE_DIR" default:".holdfast" placeholder:"FOLDER" help:"Where the private Redis and Postgres keep their data between runs."`
@@ -37,15 +38,15 @@ type devCommand struct {
 
 func (c *devCommand) check() error {
 	if c.StateDir == "" && !c.Ephemeral {
-		return usage(c.problems(), problem("state-dir", "must not be empty"))
+		return usage(c.listenSettings.problems(), c.buyerSettings.problems(), problem("state-dir", "must not be empty"))
 	}
-	return usage(c.problems())
+	return usage(c.listenSettings.problems(), c.buyerSettings.problems())
 }
 
 func (c *devCommand) run(ctx context.Context, out, errOut io.Writer) error {
 	log := c.logger(errOut)
 	app := newApp(appOptions{
-		grpcAddr: c.GRPCAddr, httpAddr: c.HTTPAddr, stopTimeout: 5 * time.Second, log: log, open: c.open,
+		grpcAddr: c.GRPCAddr, httpAddr: c.HTTPAddr, stopTimeout: 5 * time.Second, buyers: c.limit(), log: log, open: c.open,
 	})
 	if err := app.Run(ctx); err != nil {
 		return unlessStopped(ctx, err)

@@ -11,6 +11,7 @@ import (
 type serveCommand struct {
 	listenSettings   `embed:""`
 	databaseSettings `embed:""`
+	buyerSettings    `embed:""`
 	logSettings      `embed:"" set:"log_format=json"`
 
 	AdminAddr        string        `name:"admin-addr" env:"HOLDFAST_ADMIN_ADDR" placeholder:"HOST:PORT" help:"Where operators' calls (AdminService) are answered instead. Empty: at --grpc-addr."`
@@ -40,6 +41,7 @@ func (c *serveCommand) check() error {
 		admin,
 		urlProblems("redis-url", c.RedisURL, "redis", "rediss"),
 		c.databaseSettings.problems(),
+		c.buyerSettings.problems(),
 		conns,
 		durationProblems("retention", c.Retention, bounds{minRetention, maxRetention}),
 		durationProblems("drain-delay", c.DrainDelay, bounds{0, time.Minute}),
@@ -53,7 +55,7 @@ func (c *serveCommand) run(ctx context.Context, _, errOut io.Writer) error {
 		"redis", redacted(c.RedisURL), "postgres", redacted(c.PostgresURL))
 	app := newApp(appOptions{
 		grpcAddr: c.GRPCAddr, adminAddr: c.AdminAddr, httpAddr: c.HTTPAddr,
-		drainDelay: c.DrainDelay, stopTimeout: c.StopTimeout, log: log,
+		drainDelay: c.DrainDelay, stopTimeout: c.StopTimeout, buyers: c.limit(), log: log,
 		open: func(ctx context.Context, t instruments) (*backend, error) {
 			return openStores(ctx, storeSettings{
 				redisURL: c.RedisURL, postgresURL: c.PostgresURL, maxConns: c.PostgresMaxConns, retention: c.Retention,

@@ -132,8 +132,11 @@ func (v *Inventory) shrink(ctx context.Context, c store.AdjustCapacity) (store.A
 		err = v.detach(ctx, d.end)
 	}
 	row, readErr := v.ledger.Allotment(ctx, c.Allotment)
-	if store.Refused(err, store.HoldCancelled) != nil { // the ledger had no room for it: Redis was wrong
+	switch {
+	case store.Refused(err, store.HoldCancelled) != nil: // the ledger had no room for it: Redis was wrong
 		err = &store.Refusal{Reason: store.CapacityInUse, Allotment: c.Allotment, Capacity: row.Capacity, Sold: row.Sold, SmallestCapacity: row.Sold}
+	case store.Refused(err, store.OrderExists) != nil: // meanwhile the request id has made another change
+		err = &store.Refusal{Reason: store.RequestMismatch, Allotment: c.Allotment, Field: "delta"}
 	}
 	return row, errors.Join(err, readErr)
 }

@@ -30,3 +30,15 @@ func TestLostSalesInTheLog(t *testing.T) {
 		}
 	}
 }
+
+// TestEarlierCursor: the order in which Redis walks a table of eight is that in which it walks one of any other size.
+func TestEarlierCursor(t *testing.T) {
+	order := []uint64{4, 2, 6, 1, 5, 3, 7, 0} // 0 is the end
+	for n, first := range order {
+		for _, second := range order[n:] {
+			if got := earlier(first, second); got != first || earlier(second, first) != first {
+				t.Errorf("of %d and %d, %d is the earlier", first, second, got)
+			}
+		}
+	}
+}

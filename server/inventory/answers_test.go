@@ -3,6 +3,7 @@ package inventory_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -84,4 +85,33 @@ func (w *world) gone(h store.Hold) error {
 		return errors.Join(errors.New("Redis still has the hold"), err)
 	}
 	return nil
+}
+
+// TestOneRequestThreeChanges: of changes of a capacity that come at once with the same request id, one is made, and the
+// others are told so.
+func TestOneRequestThreeChanges(t *testing.T) {
+	w := newWorld(t, 2)
+	a, want := w.open(1000), int64(1000)
+	deltas := []int64{5, -5, -3}
+	for n := range 60 {
+		var errs [3]error
+		together(len(deltas), func(i int) {
+			errs[i] = insist(func() error {
+				_, err := w.at(i).AdjustCapacity(w.ctx(), store.AdjustCapacity{Allotment: a, Delta: deltas[i], RequestID: fmt.Sprint("r", n)})
+				return err
+			})
+		})
+		made := 0
+		for i, err := range errs {
+			if err == nil {
+				made, want = made+1, want+deltas[i]
+			} else if no := wantRefusal(t, err, store.RequestMismatch); no.Field != "delta" || no.HoldID != "" {
+				t.Errorf("refusal is %+v, want one that names delta and no hold", no)
+			}
+		}
+		if made != 1 {
+			t.Errorf("%d changes were made: %v", made, errs)
+		}
+	}
+	w.wantStock(a, want, 0, 0)
 }

@@ -152,6 +152,9 @@ func (v *Inventory) Watch(ctx context.Context, ids []string, send func(store.Ava
 		}
 		for id, old := range last {
 			now, err := v.snapshots.read(ctx, id)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			if err != nil || (now.Version == old.Version && now.State == old.State) {
 				continue
 			}
@@ -181,6 +184,7 @@ func newSnapshots(v *Inventory) *snapshots {
 	return &snapshots{v: v, last: map[string]snapshot{}}
 }
 
+// read reads, or waits for who does; not longer than ctx lasts.
 func (s *snapshots) read(ctx context.Context, id string) (store.Availability, error) {
 	s.mu.Lock()
 	shot, known := s.last[id]
@@ -188,13 +192,27 @@ func (s *snapshots) read(ctx context.Context, id string) (store.Availability, er
 	if known && time.Since(shot.at) < watchTick/2 {
 		return shot.a, nil
 	}
-	value, err, _ := s.calls.Do(id, func() (any, error) {
-		return s.v.Availability(context.WithoutCancel(ctx), id)
+	asked := s.calls.DoChan(id, func() (any, error) {
+		var a store.Availability
+		err := s.v.recovered("watch", func() (err error) {
+			a, err = s.v.Availability(context.WithoutCancel(ctx), id)
+			return err
+		})
+		if err == nil {
+			s.keep(id, a)
+		}
+		return a, err
 	})
-	if err != nil {
-		return store.Availability{}, err
+	select {
+	case <-ctx.Done():
+		return store.Availability{}, ctx.Err()
+	case r := <-asked:
+		a, _ := r.Val.(store.Availability)
+		return a, r.Err
 	}
-	a, _ := value.(store.Availability)
+}
+
+func (s *snapshots) keep(id string, a store.Availability) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other, shot := range s.last {
@@ -203,5 +221,4 @@ func (s *snapshots) read(ctx context.Context, id string) (store.Availability, er
 		}
 	}
 	s.last[id] = snapshot{a: a, at: time.Now()}
-	return a, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,49 +18,66 @@ const (
 	listBuckets = 8           // hashes read in one call
 )
 
-// listPosition is where a walk over an allotment's holds goes on: the bucket, the cursor in it and
-// the last hold given of what that cursor leads to.
+// listPosition is where a walk over an allotment's holds goes on: in a bucket at a cursor (0: its start). If a page
+// ended within what that cursor led to, it goes on there after a tag, and then at next (0: the bucket's end).
+//
+// What a cursor leads to changes with the hash between two pages: it is more when holds have gone, less when some
+// have come. A hold that only then came into it may have a tag before the last one given; it is found from next on,
+// where the walk would have gone on had the page not ended.
 type listPosition struct {
-	bucket int
-	cursor string
-	after  string
+	bucket       int
+	cursor, next uint64
+	after        string // tag
 }
 
 func (p listPosition) String() string {
-	return strconv.Itoa(p.bucket) + "/" + p.cursor + "/" + p.after
+	return fmt.Sprintf("%d/%d/%d/%s", p.bucket, p.cursor, p.next, p.after)
 }
 
 // ErrBadPage says that a page text is not one that ListHolds gave.
-var ErrBadPage = errors.New("not a page of this listing")
+var ErrBadPage = errors.New("not a next_page_token of this listing")
 
-func parsePosition(text string) (listPosition, error) {
+// parsePosition reads what String gives. Empty: the start.
+func parsePosition(text string, p store.Place) (at listPosition, err error) {
 	if text == "" {
-		return listPosition{}, nil
+		return at, nil
 	}
 	parts := strings.Split(text, "/")
-	if len(parts) != 3 {
-		return listPosition{}, ErrBadPage
+	if len(parts) != 4 {
+		return at, ErrBadPage
 	}
-	bucket, err := strconv.Atoi(parts[0])
-	if err != nil || bucket < 0 {
-		return listPosition{}, ErrBadPage
+	var errs [4]error
+	at.bucket, errs[0] = strconv.Atoi(parts[0])
+	at.cursor, errs[1] = strconv.ParseUint(parts[1], 10, 64)
+	at.next, errs[2] = strconv.ParseUint(parts[2], 10, 64)
+	if at.after = parts[3]; at.after != "" {
+		_, errs[3] = store.ParseHoldID(store.HoldID{Allotment: p.Allotment, Tag: at.after}.String())
 	}
-	if _, err := strconv.ParseUint(parts[1], 10, 64); err != nil && parts[1] != "" {
-		return listPosition{}, ErrBadPage
+	if errors.Join(errs[:]...) != nil || at.bucket < 0 || at.bucket >= p.Buckets || at.String() != text {
+		return at, ErrBadPage
 	}
-	return listPosition{bucket: bucket, cursor: parts[1], after: parts[2]}, nil
+	return at, nil
+}
+
+// earlier is the cursor that a walk comes to first. Redis counts them up from their highest bit, so that they keep
+// their order when a hash grows or shrinks; 0 is the end.
+func earlier(a, b uint64) uint64 {
+	if bits.Reverse64(a)-1 < bits.Reverse64(b)-1 {
+		return a
+	}
+	return b
 }
 
 // ListHolds returns up to limit of an allotment's remembered holds that match, and the page that
 // goes on after them (empty: that is all). A hold that changes meanwhile is seen before or after.
 func (v *Inventory) ListHolds(ctx context.Context, f store.HoldFilter, page string, limit int) ([]store.Hold, string, error) {
-	at, err := parsePosition(page)
-	if err != nil {
-		return nil, "", &store.InvalidField{Field: "page_token", Problem: err.Error()}
-	}
 	p, err := v.places.place(ctx, f.Allotment)
 	if err != nil {
 		return nil, "", err
+	}
+	at, err := parsePosition(page, p)
+	if err != nil {
+		return nil, "", &store.InvalidField{Field: "page_token", Problem: err.Error()}
 	}
 	var holds []store.Hold
 	for until := time.Now().Add(listTime); at.bucket < p.Buckets; {
@@ -87,7 +105,7 @@ func (v *Inventory) listParts(ctx context.Context, p store.Place, f store.HoldFi
 	for i := at.bucket; i < min(at.bucket+listBuckets, p.Buckets); i++ {
 		buckets, cursors = append(buckets, i), append(cursors, "")
 	}
-	cursors[0] = at.cursor
+	cursors[0] = strconv.FormatUint(at.cursor, 10)
 	var parts []store.Part
 	err := v.adopted(ctx, func(ctx context.Context) (err error) {
 		parts, err = v.redis.Scan(ctx, p, "", buckets, cursors)
@@ -97,18 +115,31 @@ func (v *Inventory) listParts(ctx context.Context, p store.Place, f store.HoldFi
 		return nil, at, err
 	}
 	var holds []store.Hold
-	for _, part := range parts {
-		found, full := listPart(part, f, &at, limit-len(holds))
+	for i, part := range parts {
+		found, err := listPart(part, f, &at, limit-len(holds))
+		if err != nil {
+			return nil, at, err
+		}
 		holds = append(holds, found...)
-		if full || part.Next != "" {
+		if at.bucket == buckets[i] { // there is more in it
 			break
 		}
 	}
 	return holds, at, nil
 }
 
-// listPart takes what matches from what one cursor led to, and moves the position on; true: the limit is reached.
-func listPart(part store.Part, f store.HoldFilter, at *listPosition, limit int) ([]store.Hold, bool) {
+// listPart takes what matches from what one cursor led to, up to the limit, and moves the position on.
+func listPart(part store.Part, f store.HoldFilter, at *listPosition, limit int) ([]store.Hold, error) {
+	var next uint64
+	if part.Next != "" {
+		var err error
+		if next, err = strconv.ParseUint(part.Next, 10, 64); err != nil {
+			return nil, fmt.Errorf("cursor: %w", err)
+		}
+	}
+	if at.after != "" {
+		next = earlier(next, at.next)
+	}
 	slices.SortFunc(part.Records, func(a, b store.Record) int { return strings.Compare(a.ID.Tag, b.ID.Tag) })
 	var holds []store.Hold
 	for _, r := range part.Records {
@@ -118,16 +149,15 @@ func listPart(part store.Part, f store.HoldFilter, at *listPosition, limit int) 
 		}
 		holds = append(holds, h)
 		if len(holds) == limit {
-			at.after = h.ID.Tag
-			return holds, true
+			at.after, at.next = h.ID.Tag, next
+			return holds, nil
 		}
 	}
-	if part.Next == "" {
-		*at = listPosition{bucket: at.bucket + 1}
-	} else {
-		*at = listPosition{bucket: at.bucket, cursor: part.Next}
+	*at = listPosition{bucket: at.bucket, cursor: next}
+	if next == 0 {
+		at.bucket++
 	}
-	return holds, false
+	return holds, nil
 }
 
 // matches filters, and shows a hold that is due as LAPSED, as Get does.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-inventory/holdfast/server/inventory"
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
@@ -60,10 +62,76 @@ func TestListHoldsPages(t *testing.T) {
 	if len(live) != 9 {
 		t.Errorf("%d live holds of buyer-2, want 9", len(live))
 	}
-	_, _, err = w.at(0).ListHolds(w.ctx(), store.HoldFilter{Allotment: a}, "1/2", 10)
-	var field *store.InvalidField
-	if !errors.As(err, &field) || field.Field != "page_token" {
-		t.Errorf("a bad page: %v", err)
+}
+
+// TestListHoldsWhileOthersComeAndGo: a hold that is there all the while is in some page, however the hash that it is in
+// grows or shrinks between two of them.
+func TestListHoldsWhileOthersComeAndGo(t *testing.T) {
+	const steady, others = 100, 1400
+	for name, reverse := range map[string]bool{"go": false, "come": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 0)
+			w.start(false)
+			a := w.open(2000, func(a *store.Allotment) { a.HoldDuration = 48 * time.Hour })
+			missed := map[store.HoldID]bool{}
+			for i := range steady {
+				missed[w.hold(a, fmt.Sprint("steady-", i), "r", 1).ID] = true
+			}
+			come := func() {
+				for _, h := range w.buyers(a, others) {
+					w.cancel(h)
+				}
+			}
+			leave := func() {
+				w.advance(25 * time.Hour)
+				w.forget(a)
+			}
+			between := leave
+			if reverse {
+				between = come
+			} else {
+				come()
+			}
+			for page, pages := "", 0; pages == 0 || page != ""; pages++ {
+				holds, next, err := w.at(0).ListHolds(w.ctx(), store.HoldFilter{Allotment: a}, page, 50)
+				if err != nil || len(holds) > 50 {
+					t.Fatalf("page of %d, %v", len(holds), err)
+				}
+				for _, h := range holds {
+					delete(missed, h.ID)
+				}
+				if pages == 0 {
+					between()
+				}
+				page = next
+			}
+			if len(missed) > 0 {
+				t.Errorf("%d of %d holds were in no page", len(missed), steady)
+			}
+		})
+	}
+}
+
+// TestListHoldsBadPage: a page that ListHolds did not give is the caller's mistake.
+func TestListHoldsBadPage(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.open(10)
+	tag := w.hold(a, "ann", "r", 1).ID.Tag
+	for _, page := range []string{
+		"1", "0/0", "0/0/0", "0/0/0/" + tag + "/", "-1/0/0/", "+0/0/0/", "00/0/0/", "1/0/0/", "0/-1/0/", "0/x/0/", "0//0/", "0/00/0/",
+		"0/18446744073709551616/0/", "0/0/x/" + tag, "0/0/0/x", "0/0/0/\xff", "0/0/0/a\x00", "0/0/0/" + tag[1:], "9223372036854775808/0/0/",
+	} {
+		_, _, err := w.at(0).ListHolds(w.ctx(), store.HoldFilter{Allotment: a}, page, 10)
+		var field *store.InvalidField
+		if !errors.As(err, &field) || field.Field != "page_token" {
+			t.Errorf("page %q: %v", page, err)
+		}
+	}
+	for _, page := range []string{"0/0/0/" + tag, "0/18446744073709551615/3/" + tag} {
+		if _, _, err := w.at(0).ListHolds(w.ctx(), store.HoldFilter{Allotment: a}, page, 10); err != nil {
+			t.Errorf("page %q: %v", page, err)
+		}
 	}
 }
 
@@ -110,4 +178,57 @@ func TestWatch(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
 	}
+}
+
+// hanging, once it is told to, does not answer for counters until it is freed.
+type hanging struct {
+	inventory.Redis
+	hangs *atomic.Bool
+	asked chan struct{}
+	freed chan struct{}
+}
+
+func (h hanging) Counters(ctx context.Context, places []store.Place) ([]store.Counters, error) {
+	if !h.hangs.Load() {
+		return h.Redis.Counters(ctx, places)
+	}
+	select {
+	case h.asked <- struct{}{}:
+	default:
+	}
+	<-h.freed
+	return h.Redis.Counters(ctx, places)
+}
+
+// TestWatchEndsWhileRedisHangs: a watcher that goes does not wait for an answer, let alone for one for each allotment.
+func TestWatchEndsWhileRedisHangs(t *testing.T) {
+	h := hanging{hangs: new(atomic.Bool), asked: make(chan struct{}, 1), freed: make(chan struct{})}
+	w := newWorld(t, 0, withOptions(func(o *inventory.Options) {
+		h.Redis = o.Redis
+		o.Redis = h
+	}))
+	w.start(false)
+	var ids []string
+	for range 3 {
+		ids = append(ids, w.open(5))
+	}
+	ctx, cancel := context.WithCancel(w.ctx())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- w.at(0).Watch(ctx, ids, func(store.Availability) error {
+			h.hangs.Store(true)
+			return nil
+		})
+	}()
+	<-h.asked
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("still waiting for Redis")
+	}
+	close(h.freed)
 }

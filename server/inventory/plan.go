@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
-// epochVersions keeps an allotment's version rising over epochs, even if the last one is lost.
+// epochVersions keeps an allotment's version rising over epochs, even if the last one is lost. An epoch's versions begin
+// with the row's, which has risen since the allotment was last answered from its row (retiredAvailability).
 const epochVersions = 1_000_000_000
 
 // entryTags is how many live holds a buyer's entry names.
@@ -53,17 +54,23 @@ func (p *plan) survivor(r store.Record, o store.Outcome, decided bool) {
 	p.add(r)
 }
 
-// left is the time a live hold had when the allotment's time was last noted, or when an adopt that
-// was not ended set its deadline anew: an outage takes nothing from it, and adds nothing.
+// left is the time that a live hold had at the last moment at which Redis is known to have been there: when the
+// allotment's time was last noted, or later, when the hold was made, or when an adopt that was not ended set its
+// deadline anew (by a clock that may be behind the one it was made by). So an outage takes nothing from it, and gives
+// it no more than it had when it was made. When it was extended is not known, but not that it had more left then than
+// a hold of the allotment ever could.
 func (p *plan) left(r store.Record) time.Duration {
 	from := p.past.Time
-	if r.Base.After(from) {
+	switch {
+	case r.Base.After(from):
 		from = r.Base
+	case r.Base.IsZero() && r.CreateTime.After(from):
+		from = r.CreateTime
 	}
 	if from.IsZero() {
 		from = p.past.Now
 	}
-	return r.ExpireTime.Sub(from)
+	return min(r.ExpireTime.Sub(from), p.row.LongestHold)
 }
 
 // decidedHold is a record as its outcome says. What it had taken under another token goes back by
@@ -73,6 +80,9 @@ func decidedHold(r store.Record, o store.Outcome) store.Hold {
 	h.Quantity, h.Cart, h.CreateTime, h.ExpireTime = r.Quantity, r.Cart, r.CreateTime, r.ExpireTime
 	if h.Pinned != nil && r.Pinned != nil {
 		h.Pinned.Cart = r.Pinned.Cart
+	}
+	if h.State == store.Sold && r.Token != h.Token {
+		h.Ended = store.SoldEarlier
 	}
 	return h
 }
@@ -202,6 +212,6 @@ func (p *plan) counters(row store.Allotment) store.Counters {
 		Place: row.Place, Epoch: row.Epoch, Capacity: row.Capacity, Sold: row.Sold, Feed: row.Feed, State: row.State,
 		Held: p.held, Confirming: p.confirming, Shrinking: p.shrinking,
 		Available: max(0, row.Capacity-row.Sold-p.held-p.confirming-p.shrinking),
-		Version:   max(p.past.Version+1, (row.Epoch-1)*epochVersions+1),
+		Version:   max(p.past.Version+1, (row.Epoch-1)*epochVersions+row.Version),
 	}
 }

@@ -115,6 +115,53 @@ func TestRepeatedAdoptAddsNoTime(t *testing.T) {
 	}
 }
 
+// TestAdoptGivesNoMoreThanThereWas: a hold gets back the time that an outage took from it, but never has more left than
+// it could have before, however long ago the allotment was looked at last. It keeps what an earlier rule gave it.
+func TestAdoptGivesNoMoreThanThereWas(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		after  func(w *world, h store.Hold) // what happens to a hold that is made 50 s after the last look
+		outage time.Duration
+		most   time.Duration // left, and
+		lost   time.Duration // at most less than that
+	}{
+		{"new", func(w *world, _ store.Hold) { w.advance(time.Second) }, 0, 10 * time.Second, time.Second},
+		{"outage", func(w *world, _ store.Hold) { w.advance(9 * time.Second) }, time.Hour, 10 * time.Second, 9 * time.Second},
+		{"extended", func(w *world, h store.Hold) {
+			for range 3 {
+				w.advance(9 * time.Second)
+				if _, err := w.at(0).ExtendHold(w.ctx(), h.ID); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+			w.advance(time.Second)
+		}, time.Minute, 10 * time.Second, time.Second},
+		{"rules changed", func(w *world, h store.Hold) {
+			w.setRules(h.ID.Allotment, func(r *store.Rules) { r.HoldDuration = time.Second })
+			w.advance(2 * time.Second)
+		}, time.Hour, 10 * time.Second, 2 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 0)
+			w.start(false)
+			w.stopClock()
+			a := w.open(3, func(a *store.Allotment) { a.HoldDuration, a.MaxHoldDuration = 10*time.Second, time.Minute })
+			w.advance(50 * time.Second)
+			h := w.hold(a, "ann", "r", 1)
+			c.after(w, h)
+			w.advance(c.outage)
+			if err := w.raw.HSet(w.ctx(), "hf:{"+a+"}:c", "identity", "another").Err(); err != nil {
+				t.Fatal(err)
+			}
+			got, err := w.at(0).Hold(w.ctx(), h.ID)
+			if err != nil || got.State != store.Held || got.Remaining > c.most+time.Millisecond || got.Remaining < c.most-c.lost-time.Millisecond {
+				t.Errorf("in state %d with %s left, %v; want at most %s, of which %s may be lost", got.State, got.Remaining, err, c.most, c.lost)
+			}
+		})
+	}
+}
+
 // TestOldHoldWithNewerRefusal: a hold that came back with an older Redis, whose id the ledger has refused under a newer
 // token meanwhile, is ended by the adopt. It once stayed CONFIRMING for ever when it was confirmed.
 func TestOldHoldWithNewerRefusal(t *testing.T) {

@@ -11,11 +11,21 @@ import (
 )
 
 // TestRetire: an allotment that has been CLOSED for the retention, with nothing live, leaves Redis
-// and is answered from the ledger; its sales can still be cancelled; reopening brings it back.
+// and is answered from the ledger; its sales can still be cancelled; reopening brings it back. Its version tells of
+// each change all the while.
 func TestRetire(t *testing.T) {
 	w := newWorld(t, 2, withOptions(func(o *inventory.Options) { o.Retention = 50 * time.Millisecond }))
 	a := w.open(3)
-	sold := w.hold(a, "ann", "r", 1)
+	last := w.availability(a).Version
+	risen := func(after string) {
+		t.Helper()
+		now := w.availability(a).Version
+		if now <= last {
+			t.Errorf("version %d after %s, before that %d", now, after, last)
+		}
+		last = now
+	}
+	sold := w.hold(a, "ann", "r", 2)
 	w.confirm(sold, "order-1")
 	w.setState(a, store.StateClosed)
 	w.advance(25 * time.Hour) // ended holds are forgotten after the retention of the hold store, 24 h
@@ -27,23 +37,29 @@ func TestRetire(t *testing.T) {
 		}
 		return err
 	})
-	w.wantStock(a, 2, 0, 1)
+	risen("retirement")
+	w.wantStock(a, 1, 0, 2)
 	_, err := w.tryHold(1, a, "bob", "r", 1)
 	wantRefusal(t, err, store.Closed)
-	if s, err := w.at(1).ConfirmHold(w.ctx(), store.ConfirmHold{ID: sold.ID, OrderID: "order-1"}); err != nil || s.Quantity != 1 {
+	if s, err := w.at(1).ConfirmHold(w.ctx(), store.ConfirmHold{ID: sold.ID, OrderID: "order-1"}); err != nil || s.Quantity != 2 {
 		t.Errorf("confirm repeated after retirement: %+v, %v", s, err)
 	}
-	if h, err := w.at(1).Hold(w.ctx(), sold.ID); err != nil || h.State != store.Sold || h.Quantity != 1 {
+	if h, err := w.at(1).Hold(w.ctx(), sold.ID); err != nil || h.State != store.Sold || h.Quantity != 2 {
 		t.Errorf("the sold hold: %+v, %v", h, err)
 	}
-	if _, err := w.at(0).CancelSale(w.ctx(), store.CancelSale{ID: sold.ID, RequestID: "c"}); err != nil {
-		t.Errorf("cancel a sale of a retired allotment: %v", err)
+	for left := int64(1); left >= 0; left-- {
+		request := fmt.Sprint("c", left)
+		if _, err := w.at(0).CancelSale(w.ctx(), store.CancelSale{ID: sold.ID, RequestID: request, Quantity: 1}); err != nil {
+			t.Errorf("cancel a sale of a retired allotment: %v", err)
+		}
+		w.wantStock(a, 3-left, 0, left)
+		risen("a cancelled unit")
 	}
-	w.wantStock(a, 3, 0, 0)
 	if holds, _, err := w.at(0).ListHolds(w.ctx(), store.HoldFilter{Allotment: a}, "", 10); err != nil || len(holds) > 0 {
 		t.Errorf("ListHolds: %v, %v", holds, err)
 	}
 	w.setState(a, store.StateOpen)
+	risen("opening again")
 	w.hold(a, "bob", "r", 3)
 	w.wantStock(a, 0, 3, 0)
 }

@@ -2,6 +2,7 @@ package inventory_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -89,6 +90,13 @@ func TestS62OneBadLineStopsTheCleanUpOfTheRest(t *testing.T) {
 	if err := w.raw.HSet(w.ctx(), key, field, "damaged by hand").Err(); err != nil {
 		t.Fatal(err)
 	}
+	reported := false
+	for _, f := range w.reconcile(a2, false) {
+		reported = reported || f.Kind == store.FindingHold && f.HoldID == bad.ID.String()
+	}
+	if !reported {
+		t.Error("reconcile does not report the damaged hold")
+	}
 
 	for _, h := range holds {
 		_, err := w.at(0).CancelHold(w.ctx(), h.ID)
@@ -101,16 +109,11 @@ func TestS62OneBadLineStopsTheCleanUpOfTheRest(t *testing.T) {
 		}
 	}
 	w.wantStock(a1, 1, 0, 0)
-	w.wantStock(a2, 0, 1, 0)
 	w.wantStock(a3, 1, 0, 0)
-
-	reported := false
-	for _, f := range w.reconcile(a2, false) {
-		reported = reported || f.Kind == store.FindingHold && f.HoldID == bad.ID.String()
-	}
-	if !reported {
-		t.Error("reconcile does not report the damaged hold")
-	}
-	w.reconcile(a2, true)
-	w.wantStock(a2, 1, 0, 0)
+	w.until(func() error { // whoever met the damage has the allotment adopted
+		if a := w.availability(a2); a.Available != 1 || a.Held != 0 {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	})
 }

@@ -61,15 +61,20 @@ func lateReject() func(a *store.Allotment) {
 // setState pauses, closes or reopens an allotment.
 func (w *world) setState(id string, state store.AllotmentState) {
 	w.t.Helper()
+	w.setRules(id, func(r *store.Rules) { r.State = state })
+}
+
+func (w *world) setRules(id string, change func(*store.Rules)) {
+	w.t.Helper()
 	a, err := w.next().Allotment(w.ctx(), id)
 	if err == nil {
 		_, err = w.next().UpdateAllotment(w.ctx(), id, a.Version, func(r *store.Rules) error {
-			r.State = state
+			change(r)
 			return nil
 		})
 	}
 	if err != nil {
-		w.t.Fatalf("set state %d: %v", state, err)
+		w.t.Fatalf("set rules: %v", err)
 	}
 }
 

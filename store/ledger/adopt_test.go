@@ -170,8 +170,13 @@ func TestRetire(t *testing.T) {
 	if _, err := f.RaiseEpoch(ctx, show, 1, 0, 0); !errors.Is(err, store.ErrStale) {
 		t.Errorf("RaiseEpoch: %v, want ErrStale: only reopening adopts", err)
 	}
-	if sale, number, err := f.cancel(id, "r1", 2); err != nil || number != 0 || sale.Cancelled != 2 {
-		t.Errorf("CancelSale: %+v, %d, %v", sale, number, err)
+	for range 2 {
+		if sale, number, err := f.cancel(id, "r1", 2); err != nil || number != 0 || sale.Cancelled != 2 {
+			t.Errorf("CancelSale: %+v, %d, %v", sale, number, err)
+		}
+		if version := f.allotment(show).Version; version != a.Version+1 {
+			t.Errorf("version %d after a cancelled sale, want %d: the row is all that tells of it", version, a.Version+1)
+		}
 	}
 	if made := f.grow(show, "g1"); made.Feed != 0 {
 		t.Errorf("Grow: %+v", made)

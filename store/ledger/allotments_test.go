@@ -37,6 +37,7 @@ func TestCreateAllotment(t *testing.T) {
 	}
 	want := asked
 	want.Rules, want.Version, want.CreateTime, want.UpdateTime = asStored(asked.Rules), 1, a.CreateTime, a.UpdateTime
+	want.LongestHold = asked.HoldDuration
 	if diff := cmp.Diff(want, a); diff != "" || a.CreateTime.IsZero() {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}

@@ -17,7 +17,10 @@ const (
 		where hold_id = $1::text and` + isSale + `returning ` + outcomeColumns
 	insertCancellation = `insert into cancellations (hold_id, request_id, asked, quantity, feed)
 		values ($1::text, $2::text, $3::bigint, $4::bigint, $5::bigint)`
-	returnUnits = `update allotments set sold = sold - $2::bigint, feed = greatest(feed, $3::bigint) where id = $1::text`
+	// What has left Redis is answered from the row, whose version must tell of each change then.
+	returnUnits = `update allotments set sold = sold - $2::bigint, feed = greatest(feed, $3::bigint),
+			version = version + (retired_at is not null)::integer
+		where id = $1::text`
 )
 
 // CancelSale implements store.Sales.

@@ -56,6 +56,9 @@ func TestCancelSaleInParts(t *testing.T) {
 	if diff := cmp.Diff(want, f.changes(show)); diff != "" {
 		t.Errorf("feed (-want +got):\n%s", diff)
 	}
+	if version := f.allotment(show).Version; version != 1 {
+		t.Errorf("version %d: an operator's etag is not to change with sales", version)
+	}
 }
 
 // TestCancelSaleRefused: what is refused changes nothing, and its request id is free for another try.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,6 +35,21 @@ func TestUpdateRules(t *testing.T) {
 	}
 	if diff := cmp.Diff(got, f.allotment(show)); diff != "" {
 		t.Errorf("after the refusal:\n%s", diff)
+	}
+}
+
+// TestLongestHold: the longest hold duration that there was is kept, also the one the allotment was made with.
+func TestLongestHold(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	longest := f.allotment(show).HoldDuration
+	for _, d := range []time.Duration{time.Second, longest, time.Hour, time.Minute} {
+		r := rules()
+		r.HoldDuration = d
+		a, err := f.UpdateRules(t.Context(), show, f.allotment(show).Version, r)
+		if longest = max(longest, d); err != nil || a.LongestHold != longest {
+			t.Errorf("longest hold %s after %s, %v; want %s", a.LongestHold, d, err, longest)
+		}
 	}
 }
 

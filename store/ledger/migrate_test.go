@@ -53,6 +53,21 @@ func TestTwelveMigrationsAtOnce(t *testing.T) {
 	})
 }
 
+// TestMigrateOldRows: of rows that are older than their rules' history, the longest hold is what it may have been.
+func TestMigrateOldRows(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	conn := f.connect()
+	f.exec(conn, `alter table allotments drop column longest_hold_ms`)
+	f.exec(conn, `update `+versionTable+` set version = 1`)
+	if from, to, err := Upgrade(t.Context(), f.url); err != nil || from != 1 || to != schemaVersion() {
+		t.Fatalf("from version %d to %d, %v", from, to, err)
+	}
+	if a := f.allotment(show); a.LongestHold != a.MaxHoldDuration {
+		t.Errorf("longest hold %s, want %s", a.LongestHold, a.MaxHoldDuration)
+	}
+}
+
 // TestMigrateLocksFirst: whoever migrates has the lock before anything else, and the others wait for it.
 func TestMigrateLocksFirst(t *testing.T) {
 	t.Parallel()

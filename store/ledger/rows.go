@@ -22,19 +22,20 @@ const (
 )
 
 const allotmentColumns = `id, group_id, buckets, capacity, sold, epoch, epoch_time, feed, version, state, late_confirm,
-	hold_duration_ms, max_hold_duration_ms, max_per_hold, max_per_buyer, opens_at, closes_at,
+	hold_duration_ms, max_hold_duration_ms, longest_hold_ms, max_per_hold, max_per_buyer, opens_at, closes_at,
 	retired_at IS NOT NULL, create_time, update_time`
 
 func scanAllotment(row pgx.Row, a *store.Allotment) error {
-	var hold, maxHold int64
+	var hold, maxHold, longest int64
 	var opens, closes, raised *time.Time
 	err := row.Scan(&a.Allotment, &a.Group, &a.Buckets, &a.Capacity, &a.Sold, &a.Epoch, &raised, &a.Feed, &a.Version,
-		&a.State, &a.LateConfirm, &hold, &maxHold, &a.MaxPerHold, &a.MaxPerBuyer, &opens, &closes,
+		&a.State, &a.LateConfirm, &hold, &maxHold, &longest, &a.MaxPerHold, &a.MaxPerBuyer, &opens, &closes,
 		&a.Retired, &a.CreateTime, &a.UpdateTime)
 	if err != nil {
 		return err
 	}
 	a.HoldDuration, a.MaxHoldDuration = time.Duration(hold)*time.Millisecond, time.Duration(maxHold)*time.Millisecond
+	a.LongestHold = time.Duration(max(longest, hold)) * time.Millisecond
 	a.OpensAt, a.ClosesAt, a.EpochTime = fromNull(opens), fromNull(closes), fromNull(raised)
 	a.CreateTime, a.UpdateTime = a.CreateTime.UTC(), a.UpdateTime.UTC()
 	return nil

@@ -69,8 +69,9 @@ type AdminServiceClient interface {
 	// REBUILDING, STORE_UNAVAILABLE.
 	AdjustCapacity(ctx context.Context, in *AdjustCapacityRequest, opts ...grpc.CallOption) (*AdjustCapacityResponse, error)
 	// The holds of an allotment that Redis remembers, ended ones included, a page at a time, in no
-	// particular order. A hold that exists while all pages are read is answered once at least; one that
-	// is made or ends meanwhile may or may not show.
+	// particular order. A hold that is remembered while all pages are read is answered once at least; it
+	// may be answered again when others come and go meanwhile. One that is made or forgotten meanwhile may
+	// or may not show.
 	//
 	// Reasons: ALLOTMENT_NOT_FOUND, QUEUE_FULL, REBUILDING, STORE_UNAVAILABLE.
 	ListHolds(ctx context.Context, in *ListHoldsRequest, opts ...grpc.CallOption) (*ListHoldsResponse, error)
@@ -216,8 +217,9 @@ type AdminServiceServer interface {
 	// REBUILDING, STORE_UNAVAILABLE.
 	AdjustCapacity(context.Context, *AdjustCapacityRequest) (*AdjustCapacityResponse, error)
 	// The holds of an allotment that Redis remembers, ended ones included, a page at a time, in no
-	// particular order. A hold that exists while all pages are read is answered once at least; one that
-	// is made or ends meanwhile may or may not show.
+	// particular order. A hold that is remembered while all pages are read is answered once at least; it
+	// may be answered again when others come and go meanwhile. One that is made or forgotten meanwhile may
+	// or may not show.
 	//
 	// Reasons: ALLOTMENT_NOT_FOUND, QUEUE_FULL, REBUILDING, STORE_UNAVAILABLE.
 	ListHolds(context.Context, *ListHoldsRequest) (*ListHoldsResponse, error)

@@ -154,8 +154,9 @@ type Allotment struct {
 	// How long a hold lasts unless it is extended, 1 s to 24 h. Unset: 120 s. A change counts for
 	// holds made or extended after it.
 	HoldDuration *durationpb.Duration `protobuf:"bytes,4,opt,name=hold_duration,json=holdDuration,proto3" json:"hold_duration,omitempty"`
-	// The longest a hold can last, extensions included, counted from its creation. 1 s to 7 days, and
-	// not below hold_duration. Unset: 360 s, or hold_duration if that is longer.
+	// The longest a hold can last, extensions included, counted from its creation; outages of Redis, which
+	// take no time from a hold, come on top. 1 s to 7 days, and not below hold_duration. Unset: 360 s, or
+	// hold_duration if that is longer.
 	MaxHoldDuration *durationpb.Duration `protobuf:"bytes,5,opt,name=max_hold_duration,json=maxHoldDuration,proto3" json:"max_hold_duration,omitempty"`
 	// Most units one hold may take, 1 to 1,000. Unset: 10.
 	MaxQuantityPerHold int32 `protobuf:"varint,6,opt,name=max_quantity_per_hold,json=maxQuantityPerHold,proto3" json:"max_quantity_per_hold,omitempty"`
@@ -165,14 +166,15 @@ type Allotment struct {
 	// Holds are refused with NOT_OPEN before this moment. Unset: open from the start. Years 1970 to 9999.
 	OpensAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
 	// New holds and extensions are refused with CLOSED from this moment on; live holds can still be
-	// confirmed. After opens_at. Unset: never. Years 1970 to 9999.
+	// confirmed. After opens_at. Unset: never. From 1 ms after the start of 1970 to year 9999.
 	ClosesAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=closes_at,json=closesAt,proto3" json:"closes_at,omitempty"`
 	// Whether holds are given. Unset when creating: OPEN.
 	State AllotmentState `protobuf:"varint,10,opt,name=state,proto3,enum=holdfast.v1.AllotmentState" json:"state,omitempty"`
 	// What a confirm that comes after the hold's deadline gets. Unset: ACCEPT_IF_AVAILABLE.
 	LateConfirm LateConfirm `protobuf:"varint,11,opt,name=late_confirm,json=lateConfirm,proto3,enum=holdfast.v1.LateConfirm" json:"late_confirm,omitempty"`
-	// Changes with every change of the allotment's rules, state or capacity, not with holds and sales.
-	// Set by the server; UpdateAllotment requires the one last read.
+	// Changes with every change of the allotment's rules, state or capacity, not with holds and sales;
+	// but for one that was closed so long ago that it has left Redis, also when a sale is cancelled. Set by
+	// the server; UpdateAllotment requires the one last read.
 	Etag string `protobuf:"bytes,12,opt,name=etag,proto3" json:"etag,omitempty"`
 	// When the allotment was created. Set by the server.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -437,7 +439,7 @@ var File_holdfast_v1_allotment_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_allotment_proto_rawDesc = "" +
 	"\n" +
-	"\x1bholdfast/v1/allotment.proto\x12\vholdfast.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\t\n" +
+	"\x1bholdfast/v1/allotment.proto\x12\vholdfast.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\t\n" +
 	"\tAllotment\x120\n" +
 	"\x02id\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^[a-z0-9][a-z0-9-]{0,62}$R\x02id\x129\n" +
 	"\x05group\x18\x02 \x01(\tB#\xbaH \xd8\x01\x01r\x1b2\x19^[a-z0-9][a-z0-9-]{0,62}$R\x05group\x12)\n" +
@@ -451,8 +453,8 @@ const file_holdfast_v1_allotment_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\x12maxQuantityPerHold\x12G\n" +
 	"\x16max_quantity_per_buyer\x18\a \x01(\x05B\r\xbaH\n" +
 	"\x1a\b\x18\x80\x94\xeb\xdc\x03(\x01H\x00R\x13maxQuantityPerBuyer\x88\x01\x01\x12H\n" +
-	"\bopens_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x11\xbaH\x0e\xb2\x01\v\"\a\b\xff\x82\xd1\xff\xaf\a2\x00R\aopensAt\x12J\n" +
-	"\tcloses_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampB\x11\xbaH\x0e\xb2\x01\v\"\a\b\xff\x82\xd1\xff\xaf\a2\x00R\bclosesAt\x12;\n" +
+	"\bopens_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x11\xbaH\x0e\xb2\x01\v\"\a\b\xff\x82\xd1\xff\xaf\a2\x00R\aopensAt\x12N\n" +
+	"\tcloses_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampB\x15\xbaH\x12\xb2\x01\x0f\"\a\b\xff\x82\xd1\xff\xaf\a2\x04\x10\xc0\x84=R\bclosesAt\x12;\n" +
 	"\x05state\x18\n" +
 	" \x01(\x0e2\x1b.holdfast.v1.AllotmentStateB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05state\x12E\n" +
 	"\flate_confirm\x18\v \x01(\x0e2\x18.holdfast.v1.LateConfirmB\b\xbaH\x05\x82\x01\x02\x10\x01R\vlateConfirm\x12\x1c\n" +

@@ -112,7 +112,7 @@ const (
 	// while a confirm is under way. Metadata: hold_id, [state (of the hold)].
 	ErrorReason_ERROR_REASON_SALE_NOT_FOUND ErrorReason = 23
 	// RESOURCE_EXHAUSTED, retry after the delay given: this buyer calls too often. Nothing was decided.
-	// This release has no limiter and never gives it.
+	// Each server counts on its own; a buyer may have 20 requests for holds a second and 40 at once, unless set otherwise.
 	// Metadata: [allotment_id], [limit (calls per second)].
 	ErrorReason_ERROR_REASON_BUYER_RATE_LIMITED ErrorReason = 24
 	// RESOURCE_EXHAUSTED, retry after the delay given: too many requests wait. Nothing was decided.

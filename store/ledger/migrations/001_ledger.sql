@@ -11,7 +11,7 @@ CREATE TABLE allotments (
     epoch                bigint      NOT NULL DEFAULT 0, -- 0: never in Redis yet
     epoch_time           timestamptz,                    -- when it was raised last
     feed                 bigint      NOT NULL DEFAULT 0, -- number of the last change that goes to Redis
-    version              bigint      NOT NULL DEFAULT 1, -- rises with each change but a sale's
+    version              bigint      NOT NULL DEFAULT 1, -- rises with each change but a sale's; once retired, also with a cancelled sale
     state                smallint    NOT NULL,           -- 1 open, 2 paused, 3 closed
     late_confirm         smallint    NOT NULL,           -- 1 accept if available, 2 reject
     hold_duration_ms     bigint      NOT NULL,

@@ -1,0 +1,4 @@
+-- The longest hold_duration_ms that the allotment has had: a hold never has more time left, and an adopt gives it no more.
+-- What earlier rules were is not known of a row that is older than this.
+ALTER TABLE allotments ADD COLUMN longest_hold_ms bigint NOT NULL DEFAULT 0;
+UPDATE allotments SET longest_hold_ms = greatest(hold_duration_ms, max_hold_duration_ms);

@@ -41,6 +41,7 @@ type running struct {
 // method is what the interceptors know of one.
 type method struct {
 	budget   time.Duration // from arrival to answer; 0: none
+	calls    *callTimer    // nil: not measured
 	recorder *recorder     // nil: not a decision
 	ours     bool          // has rules to be validated
 	limited  bool          // by buyer
@@ -58,23 +59,38 @@ func (i *interceptors) unary() []grpc.UnaryServerInterceptor {
 }
 
 func (i *interceptors) stream() []grpc.StreamServerInterceptor {
-	return []grpc.StreamServerInterceptor{i.protectStream, i.limitStream}
+	return []grpc.StreamServerInterceptor{i.observeStream, i.protectStream, i.limitStream}
 }
 
-// observe counts and times decisions.
+// observe times calls, and counts and times decisions.
 func (i *interceptors) observe(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
 	i.running.calls.Add(1)
 	defer i.running.calls.Add(-1)
 	m := i.method(info.FullMethod)
-	if m.recorder == nil {
+	if m.calls == nil {
 		return handler(ctx, req)
 	}
 	start := time.Now()
 	resp, err := handler(ctx, req)
-	m.recorder.record(ctx, time.Since(start), err)
+	took := time.Since(start)
+	m.calls.record(ctx, took, err)
+	if m.recorder != nil {
+		m.recorder.record(ctx, took, err)
+	}
 	return resp, err
+}
+
+func (i *interceptors) observeStream(
+	srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) error {
+	start := time.Now()
+	err := handler(srv, ss)
+	if m := i.method(info.FullMethod); m.calls != nil {
+		m.calls.record(ss.Context(), time.Since(start), err)
+	}
+	return err
 }
 
 // protect turns errors and panics into statuses.

@@ -39,7 +39,7 @@ func methodTable(b Budgets, r *recorders) map[string]method {
 	table := map[string]method{}
 	add := func(budget time.Duration, names ...string) {
 		for _, name := range names {
-			table[name] = method{budget: budget, ours: true}
+			table[name] = method{budget: budget, ours: true, calls: newCallTimer(r.calls, name)}
 		}
 	}
 	add(b.Decision,
@@ -78,6 +78,7 @@ func methodTable(b Budgets, r *recorders) map[string]method {
 
 // recorders are the instruments of decisions.
 type recorders struct {
+	calls     metric.Float64Histogram
 	decisions metric.Int64Counter
 	duration  metric.Float64Histogram
 }
@@ -95,7 +96,11 @@ func newRecorders(meter metric.Meter) (*recorders, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast.decision.duration: %w", err)
 	}
-	return &recorders{decisions: decisions, duration: duration}, nil
+	calls, err := newCallDuration(meter)
+	if err != nil {
+		return nil, err
+	}
+	return &recorders{calls: calls, decisions: decisions, duration: duration}, nil
 }
 
 // recorder records the decisions of one method. What it needs for a call was made before the first.

@@ -14,12 +14,15 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
 	"go.opentelemetry.io/otel/metric"
+	nometer "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/stats"
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 )
@@ -134,16 +137,7 @@ func newEndpoint(o Options, i *interceptors, services ...string) *endpoint {
 }
 
 func serverOptions(o Options, i *interceptors) []grpc.ServerOption {
-	telemetry := otelgrpc.NewServerHandler(
-		otelgrpc.WithMeterProvider(o.Meter),
-		otelgrpc.WithTracerProvider(o.Tracer),
-		otelgrpc.WithPropagators(propagation.TraceContext{}),
-		otelgrpc.WithFilter(filters.Any(
-			filters.ServiceName(pb.InventoryService_ServiceDesc.ServiceName),
-			filters.ServiceName(pb.AdminService_ServiceDesc.ServiceName))),
-	)
-	return []grpc.ServerOption{
-		grpc.StatsHandler(telemetry),
+	options := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(i.unary()...),
 		grpc.ChainStreamInterceptor(i.stream()...),
 		grpc.ForceServerCodecV2(newCodec()),
@@ -161,6 +155,22 @@ func serverOptions(o Options, i *interceptors) []grpc.ServerOption {
 		grpc.ConnectionTimeout(connectTimeout),
 		grpc.WaitForHandlers(true),
 	}
+	if _, off := o.Tracer.(noop.TracerProvider); !off {
+		options = append(options, grpc.StatsHandler(tracing(o.Tracer)))
+	}
+	return options
+}
+
+// tracing makes a span of each call. Calls are measured elsewhere.
+func tracing(tracer trace.TracerProvider) stats.Handler {
+	return otelgrpc.NewServerHandler(
+		otelgrpc.WithMeterProvider(nometer.NewMeterProvider()),
+		otelgrpc.WithTracerProvider(tracer),
+		otelgrpc.WithPropagators(propagation.TraceContext{}),
+		otelgrpc.WithFilter(filters.Any(
+			filters.ServiceName(pb.InventoryService_ServiceDesc.ServiceName),
+			filters.ServiceName(pb.AdminService_ServiceDesc.ServiceName))),
+	)
 }
 
 // Serve takes calls until Stop. admin is for the listener of AdminService; nil unless SeparateAdmin is set.

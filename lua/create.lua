@@ -130,11 +130,11 @@ end
 local function judge(j, l)
   local a, q = lineOf[l], quantity[l]
   if a.shut then return refuse(a.shut, j) end
+  if q < 1 or q > a.perhold then return refuse(S.TOO_MANY, j) end
   if a.perbuyer > 0 then
     local no = judgeLimit(j, l)
     if no then return no end
   end
-  if q < 1 or q > a.perhold then return refuse(S.TOO_MANY, j) end
   if a.available >= q then return nil end
   local tags = due(a)
   if tags then return again(j, tags) end

@@ -94,7 +94,8 @@ func failureOf(err error) *failure {
 	case errors.Is(err, errStopping):
 		return newFailure(codes.Unavailable, "the server is stopping: open the stream again", "STOPPING", jittered(retryStopping))
 	case errors.As(err, &often):
-		return retryable(codes.ResourceExhausted, reasonRateLimited, often.wait, nil)
+		return retryable(codes.ResourceExhausted, reasonRateLimited, often.wait,
+			facts{{"limit", strconv.FormatFloat(often.limit, 'f', -1, 64)}})
 	case errors.As(err, &adopt):
 		return retryable(codes.Unavailable, reasonRebuilding, retryRebuilding, facts{{"allotment_id", adopt.Places[0].Allotment}})
 	}

@@ -54,6 +54,10 @@ func documentedReasons(t *testing.T) map[string]documentedReason {
 		d := documentedReason{code: codeByName[head[1]], retry: head[2] == "retry"}
 		list = strings.TrimSuffix(aside.ReplaceAllString(list, ""), ".")
 		optional := false
+		if list == "none" {
+			documented[match[2]] = d
+			continue
+		}
 		for key := range strings.SplitSeq(list, ",") {
 			key = strings.TrimSpace(key)
 			optional = optional || strings.HasPrefix(key, "[")
@@ -82,7 +86,7 @@ func everyError() map[string]error {
 		"RESULT_UNKNOWN":     store.ErrResultUnknown,
 		"QUEUE_FULL":         store.ErrQueueFull,
 		"STORE_UNAVAILABLE":  store.ErrUnavailable,
-		"BUYER_RATE_LIMITED": &tooOften{wait: time.Second},
+		"BUYER_RATE_LIMITED": &tooOften{wait: time.Second, limit: 20},
 		"REBUILDING":         &store.AdoptNeeded{Places: []store.Place{{Allotment: "concert"}}},
 	}
 	for _, reason := range []store.Reason{

@@ -224,7 +224,7 @@ func (i *interceptors) throttle(
 	if i.method(info.FullMethod).limited {
 		if of, ok := req.(interface{ GetBuyerId() string }); ok {
 			if wait := i.limiter.take(of.GetBuyerId(), time.Now()); wait > 0 {
-				return nil, &tooOften{wait: wait}
+				return nil, &tooOften{wait: wait, limit: i.limiter.limit.PerSecond}
 			}
 		}
 	}

@@ -20,7 +20,10 @@ type BuyerLimit struct {
 const mostBuyers = 1 << 16
 
 // tooOften is what a buyer without a token is told.
-type tooOften struct{ wait time.Duration }
+type tooOften struct {
+	wait  time.Duration
+	limit float64 // a second
+}
 
 // Error is for logs.
 func (e *tooOften) Error() string {

@@ -3,6 +3,8 @@ package store_test
 import (
 	"encoding/base64"
 	"errors"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -22,6 +24,28 @@ func TestHoldIDGolden(t *testing.T) {
 	} {
 		if got := store.NewHoldID(c.allotment, c.buyer, c.request).String(); got != c.want {
 			t.Errorf("%s: NewHoldID(%q, %q, %q) = %s, want %s", c.name, c.allotment, c.buyer, c.request, got, c.want)
+		}
+	}
+}
+
+// The README shows real calls: each hold id in it is that of a buyer and a request in it.
+func TestReadmeShowsRealIDs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]bool{}
+	for _, m := range regexp.MustCompile(`"allotment_id":"([^"]+)","buyer_id":"([^"]+)","request_id":"([^"]+)"`).FindAllStringSubmatch(string(text), -1) {
+		made[store.NewHoldID(m[1], m[2], m[3]).String()] = true
+	}
+	shown := regexp.MustCompile(`\bconcert\.[A-Za-z0-9_-]+`).FindAllString(string(text), -1)
+	if len(shown) == 0 || len(made) == 0 {
+		t.Fatal("the README shows no hold")
+	}
+	for _, id := range shown {
+		if !made[id] {
+			t.Errorf("the README shows %s, which no call in it makes", id)
 		}
 	}
 }

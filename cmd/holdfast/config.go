@@ -140,6 +140,8 @@ func urlProblems(name, text string, schemes ...string) []string {
 	}
 	u, err := url.Parse(text)
 	switch {
+	case !strings.Contains(text, "://"):
+		return problem(name, "must begin with "+strings.Join(schemes, ":// or ")+"://")
 	case err != nil:
 		return problem(name, "is not a URL; special characters in user and password must be percent-encoded")
 	case !slices.Contains(schemes, u.Scheme):

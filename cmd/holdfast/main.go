@@ -24,6 +24,7 @@ const gcPercent = 400
 func main() {
 	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, restore) // the first signal stops us; a second one ends us at once
+	signal.Ignore(syscall.SIGPIPE)  // whoever reads the log may go away; the service does not
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

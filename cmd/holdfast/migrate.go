@@ -60,6 +60,7 @@ func (c *eraseCommand) run(ctx context.Context, out, _ io.Writer) error {
 	} else {
 		fmt.Fprintf(out, "erased from %d rows of the ledger", rows)
 	}
-	fmt.Fprintln(out, "; Redis forgets the buyer's ended holds after the retention")
+	fmt.Fprintln(out, "; Redis forgets the buyer's ended holds after the retention. "+
+		"A hold that is alive can still become a sale under this id: erase again when it has ended")
 	return nil
 }

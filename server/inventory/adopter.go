@@ -157,7 +157,7 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool) error {
 		if err != nil {
 			return fmt.Errorf("adopt allotment %s: %w", id, err)
 		}
-		a.v.metrics.adopted(ctx)
+		a.v.metrics.adopted(ctx, r.row.Epoch)
 		r.report(a.v.log, time.Since(start))
 		a.v.sweeper.note(id, 0)
 		return nil

@@ -38,7 +38,7 @@ func newMetrics(provider metric.MeterProvider, s *supervisor) (*metrics, error) 
 	m.refusals, errs[1] = meter.Int64Counter("holdfast.ledger.refusals", metric.WithUnit("{hold}"),
 		metric.WithDescription("Holds that the ledger did not make a sale of, by kind. Kind room is a fault: Redis showed stock that is not there."))
 	m.adopts, errs[2] = meter.Int64Counter("holdfast.adopts", metric.WithUnit("{allotment}"),
-		metric.WithDescription("Allotments whose Redis state was rebuilt from the ledger under a raised epoch."))
+		metric.WithDescription("Allotments whose Redis state was rebuilt from the ledger under a raised epoch. A new allotment's first state is not counted."))
 	errs[3] = m.gauges(meter, s)
 	return m, errors.Join(errs[:]...)
 }
@@ -71,7 +71,8 @@ func (m *metrics) gauges(meter metric.Meter, s *supervisor) error {
 func (m *metrics) confirmed(ctx context.Context, took time.Duration, err error) {
 	result := "sold"
 	var no *store.Refusal
-	if errors.As(err, &no) {
+	var field *store.InvalidField
+	if errors.As(err, &no) || errors.As(err, &field) {
 		result = "refused"
 	} else if err != nil {
 		result = "unknown"
@@ -85,4 +86,8 @@ func (m *metrics) verdict(ctx context.Context, kind store.VerdictKind) {
 	}
 }
 
-func (m *metrics) adopted(ctx context.Context) { m.adopts.Add(ctx, 1) }
+func (m *metrics) adopted(ctx context.Context, epoch int64) {
+	if epoch > 1 {
+		m.adopts.Add(ctx, 1)
+	}
+}

@@ -130,13 +130,7 @@ func (m *model) create(buyer, request string, q int64) (store.Reason, *modelHold
 	case store.StatePaused:
 		return store.Paused, nil
 	}
-	// The buyer's limit is looked at before the quantity, the stock after it.
 	if q > m.rules.MaxPerHold {
-		for m.rules.MaxPerBuyer > 0 && m.usedBy(buyer)+m.buyers[buyer]+q > m.rules.MaxPerBuyer {
-			if !m.releaseDue(buyer, false) {
-				return store.BuyerLimit, nil
-			}
-		}
 		return badQuantity, nil
 	}
 	if no := m.fits(buyer, q); no != "" {

@@ -94,7 +94,7 @@ const (
 	// again. Metadata: allotment_id, [etag (the current one)], [capacity].
 	ErrorReason_ERROR_REASON_STALE_ETAG ErrorReason = 17
 	// UNAVAILABLE, retry: the step began, and how it ends is not known yet. It is not undone; a repeat
-	// with the same ids tells how it ended. Metadata: [hold_id], [allotment_id], [order_id].
+	// with the same ids tells how it ended. Metadata: none.
 	ErrorReason_ERROR_REASON_RESULT_UNKNOWN ErrorReason = 18
 	// FAILED_PRECONDITION, final until holds end or sales are cancelled: the capacity can not go below
 	// what is sold and held. Nothing was changed. Metadata: allotment_id, capacity, sold, held,
@@ -113,14 +113,13 @@ const (
 	ErrorReason_ERROR_REASON_SALE_NOT_FOUND ErrorReason = 23
 	// RESOURCE_EXHAUSTED, retry after the delay given: this buyer calls too often. Nothing was decided.
 	// Each server counts on its own; a buyer may have 20 requests for holds a second and 40 at once, unless set otherwise.
-	// Metadata: [allotment_id], [limit (calls per second)].
+	// Metadata: limit (calls per second).
 	ErrorReason_ERROR_REASON_BUYER_RATE_LIMITED ErrorReason = 24
 	// RESOURCE_EXHAUSTED, retry after the delay given: too many requests wait. Nothing was decided.
-	// Metadata: [allotment_id].
+	// Metadata: none.
 	ErrorReason_ERROR_REASON_QUEUE_FULL ErrorReason = 25
 	// UNAVAILABLE, retry: Redis or Postgres could not be reached or did not answer in time. Nothing was
-	// decided, or it is not known whether it was: repeat with the same ids. Metadata: [allotment_id],
-	// [hold_id].
+	// decided, or it is not known whether it was: repeat with the same ids. Metadata: none.
 	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 26
 	// UNAVAILABLE, retry: the allotment's counters are being rebuilt from the ledger. Nothing was
 	// decided. Metadata: [allotment_id].

@@ -98,7 +98,7 @@ type Hold struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The allotment the units are of.
 	AllotmentId string `protobuf:"bytes,2,opt,name=allotment_id,json=allotmentId,proto3" json:"allotment_id,omitempty"`
-	// The buyer the units are held for. Empty where it has been erased on request.
+	// The buyer the units are held for. A random id where it has been erased on request.
 	BuyerId string `protobuf:"bytes,3,opt,name=buyer_id,json=buyerId,proto3" json:"buyer_id,omitempty"`
 	// The request id of the call that made the hold.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -116,7 +116,7 @@ type Hold struct {
 	// Time left until the deadline at the moment of the answer, by the clock that decides it: better
 	// for a countdown than expire_time, since the caller's clock may differ. Zero unless HELD.
 	Remaining *durationpb.Duration `protobuf:"bytes,10,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	// The order that buys or has bought the units. Empty unless CONFIRMING or SOLD.
+	// The order that buys or has bought the units; of a CANCELLED hold, the one that was refused. Else empty.
 	OrderId       string `protobuf:"bytes,11,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1125,8 +1125,8 @@ type CancelSaleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The hold whose sale is to be cancelled. Required, 1 to 128 printable characters.
 	HoldId string `protobuf:"bytes,1,opt,name=hold_id,json=holdId,proto3" json:"hold_id,omitempty"`
-	// The caller's name for this cancellation, unique per hold; keep it for every repeat. Required, 1
-	// to 128 printable characters.
+	// The caller's name for this cancellation, unique per hold; keep it for every repeat. Not the request id that
+	// made the hold: that is REQUEST_MISMATCH. Required, 1 to 128 printable characters.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Units to cancel, 1 to what is left of the sale. Unset: all that is left.
 	Quantity      *int32 `protobuf:"varint,3,opt,name=quantity,proto3,oneof" json:"quantity,omitempty"`

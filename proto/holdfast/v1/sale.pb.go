@@ -30,7 +30,7 @@ type Sale struct {
 	HoldId string `protobuf:"bytes,1,opt,name=hold_id,json=holdId,proto3" json:"hold_id,omitempty"`
 	// The allotment the units are of.
 	AllotmentId string `protobuf:"bytes,2,opt,name=allotment_id,json=allotmentId,proto3" json:"allotment_id,omitempty"`
-	// The buyer. Empty where it has been erased on request.
+	// The buyer. A random id where it has been erased on request.
 	BuyerId string `protobuf:"bytes,3,opt,name=buyer_id,json=buyerId,proto3" json:"buyer_id,omitempty"`
 	// The caller's name for the order, as given to the confirm. An order has at most one sale in each
 	// allotment.

@@ -227,6 +227,7 @@ func newFailure(code codes.Code, text, outcome string, retry time.Duration, deta
 }
 
 func jittered(d time.Duration) time.Duration {
+	d = min(d, time.Hour)
 	return max(time.Millisecond, (d + rand.N(d)).Round(time.Millisecond)) //nolint:gosec // jitter, not a secret
 }
 

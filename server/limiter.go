@@ -15,7 +15,7 @@ type BuyerLimit struct {
 	Burst     int     // requests that may come at once
 }
 
-// mostBuyers bounds the memory: about 20 MB. Who is forgotten, having been silent for longer than that many
+// mostBuyers bounds the memory: about 20 MB, 50 with the longest ids. Who is forgotten, having been silent for longer than that many
 // others, has its whole burst again, as it would have within seconds anyway.
 const mostBuyers = 1 << 16
 
@@ -35,6 +35,7 @@ type limiter struct {
 	limit BuyerLimit
 
 	mu      sync.Mutex
+	latest  time.Time
 	buckets *simplelru.LRU[string, *rate.Limiter]
 }
 
@@ -55,6 +56,14 @@ func (l *limiter) take(buyer string, now time.Time) time.Duration {
 	if l == nil {
 		return 0
 	}
+	// One lock for all of it: calls come here in another order than they read the time in, and a bucket that is told
+	// an earlier time fills up twice for the same one; a reservation is only undone if no other came after it.
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Before(l.latest) {
+		now = l.latest
+	}
+	l.latest = now
 	taken := l.bucket(buyer).ReserveN(now, 1)
 	wait := taken.DelayFrom(now)
 	if wait > 0 {
@@ -64,8 +73,6 @@ func (l *limiter) take(buyer string, now time.Time) time.Duration {
 }
 
 func (l *limiter) bucket(buyer string) *rate.Limiter {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	bucket, known := l.buckets.Get(buyer)
 	if !known {
 		bucket = rate.NewLimiter(rate.Limit(l.limit.PerSecond), l.limit.Burst)

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,6 +43,36 @@ func TestLimiter(t *testing.T) {
 	}
 	if again := l.take("ann", now.Add(wait)); again == 0 {
 		t.Error("two for one token")
+	}
+}
+
+// TestLimiterInParallel: a storm gets the burst and the rate, however many callers it has and in whatever order their times
+// arrive, and who stops can go on after the time it was told.
+func TestLimiterInParallel(t *testing.T) {
+	l, err := newLimiter(BuyerLimit{PerSecond: 10, Burst: 5}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	const callers, seconds = 50, 10
+	var granted atomic.Int64
+	var all sync.WaitGroup
+	for k := range callers {
+		all.Go(func() {
+			for step := range 200 * seconds { // of 5 ms each, some callers behind others
+				now := start.Add(time.Duration(step)*5*time.Millisecond - time.Duration(k)*time.Millisecond)
+				if l.take("storm", now) == 0 {
+					granted.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := granted.Load(); n > 5+10*seconds {
+		t.Errorf("%d granted in %d s, want at most %d", n, seconds, 5+10*seconds)
+	}
+	if wait := l.take("storm", start.Add(seconds*time.Second)); wait > 100*time.Millisecond {
+		t.Errorf("afterwards: wait %v for one token of ten a second", wait)
 	}
 }
 

@@ -115,3 +115,29 @@ func TestOneRequestThreeChanges(t *testing.T) {
 	}
 	w.wantStock(a, want, 0, 0)
 }
+
+// TestEarlierSaleIsTheAnswer: a hold that was made anew after its record had been purged, and whose order has bought
+// before, is answered with that sale, on every repeat, whatever its quantity and token, over adopts too.
+func TestEarlierSaleIsTheAnswer(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.open(10)
+	w.confirm(w.hold(a, "ann", "r", 1), "order-1")
+	w.advance(25 * time.Hour)
+	w.forget(a)
+	again := w.hold(a, "ann", "r", 3)
+	for _, adopts := range []int{0, 1, 2} {
+		if adopts > 0 {
+			if err := w.raw.HSet(w.ctx(), "hf:{"+a+"}:c", "identity", "another").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []store.ConfirmHold{
+			{ID: again.ID, OrderID: "order-1"}, {ID: again.ID, OrderID: "order-1", Quantity: 3, Token: &again.Token},
+		} {
+			if s, err := w.at(0).ConfirmHold(w.ctx(), c); err != nil || s.Quantity != 1 {
+				t.Errorf("after %d adopts: %+v, %v; want the sale of one unit", adopts, s, err)
+			}
+		}
+	}
+	w.wantStock(a, 9, 0, 1)
+}

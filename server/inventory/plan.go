@@ -81,7 +81,7 @@ func decidedHold(r store.Record, o store.Outcome) store.Hold {
 	if h.Pinned != nil && r.Pinned != nil {
 		h.Pinned.Cart = r.Pinned.Cart
 	}
-	if h.State == store.Sold && r.Token != h.Token {
+	if h.State == store.Sold && (r.Token != h.Token || r.State == store.Sold && r.Ended == store.SoldEarlier) {
 		h.Ended = store.SoldEarlier
 	}
 	return h

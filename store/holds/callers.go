@@ -40,6 +40,7 @@ func (s *Store) one(ctx context.Context, script string, h store.PlacedHold) (sto
 		return store.Hold{}, s.oneError(h, o)
 	}
 	r, err := decodeRecord(h.Place, o.reply[0].list(1), o.now)
+	err = s.unreadable(h.Place, err)
 	if st == statusExtensionLimit {
 		return store.Hold{}, &store.Refusal{
 			Reason: store.ExtensionLimit, Allotment: h.Allotment, HoldID: h.ID.String(), HoldRemaining: r.Remaining,
@@ -122,6 +123,14 @@ func (s *Store) Counters(ctx context.Context, places []store.Place) ([]store.Cou
 			return counters, nil
 		}
 	}
+}
+
+// unreadable tells of an allotment with a record that a script can read, but decodeRecord cannot; err is why, if so.
+func (s *Store) unreadable(p store.Place, err error) error {
+	if err != nil {
+		s.damaged(p)
+	}
+	return err
 }
 
 // damaged says that the record of a hold, or the entry of its buyer, cannot be read.

@@ -98,6 +98,34 @@ func TestClaimMendsTheIndex(t *testing.T) {
 	}
 }
 
+// A record that a script takes for sound, but whose cart is none, is told of, and keeps no other from being driven on.
+func TestClaimPastAnUnreadableCart(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	bad, good := f.hold("bad", "request", 1), f.hold("good", "request", 1)
+	f.begin("order-1", bad)
+	f.begin("order-2", good)
+	f.overwrite(f.place, bad.ID, f.packed(`{2, 1, 1, 1, 5, 5, "bad", "request", "", "order-1", 1, 5, "no hold id", 0, 1}`))
+	f.index("l", bad, "1")
+	f.advance(lease)
+	var told atomic.Int64
+	f.OnDamage(func(store.Place) { told.Add(1) })
+	if got := f.claim(bad, good); len(got) != 1 || got[0].ID != good.ID {
+		t.Errorf("claimed %+v, want the good one", got)
+	}
+	for name, err := range map[string]error{
+		"Get": errOf(f.Get(f.ctx(), f.placed(bad))), "Begin": errOf(f.Begin(f.ctx(), f.beginRequest("order-1", bad))),
+	} {
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v, want ErrUnavailable", name, err)
+		}
+	}
+	if told.Load() < 2 {
+		t.Errorf("told %d times", told.Load())
+	}
+	f.broken()
+}
+
 // index puts a hold into an index of the fixture's allotment, past the product.
 func (f *fixture) index(kind string, h store.Hold, score string) {
 	f.t.Helper()

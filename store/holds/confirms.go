@@ -21,7 +21,7 @@ func (s *Store) Begin(ctx context.Context, r store.BeginRequest) ([]store.Begun,
 	if o.reply[0].status() != statusOK {
 		return nil, s.beginError(r, o)
 	}
-	holds, err := holdsOf(places, o.reply[0], o.now)
+	holds, err := s.holdsOf(places, o.reply[0], o.now)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s *Store) beginError(r store.BeginRequest, o *op) error {
 	}
 	record, err := decodeRecord(h.Place, result.list(2), o.now)
 	if err != nil {
-		return err
+		return s.unreadable(h.Place, err)
 	}
 	no := &store.Refusal{Allotment: h.Allotment, HoldID: h.ID.String(), OrderID: record.OrderID}
 	switch result.status() {
@@ -159,8 +159,9 @@ func (s *Store) Claim(ctx context.Context, p store.Place, ids []store.HoldID, le
 			continue
 		}
 		record, err := decodeRecord(p, result.list(1), o.now)
-		if err != nil {
-			return nil, err
+		if err != nil { // the others go on
+			s.unreadable(p, err)
+			continue
 		}
 		claimed = append(claimed, store.Begun{Hold: record.Hold, Epoch: o.facts[0].epoch})
 	}
@@ -198,5 +199,5 @@ func (s *Store) Shrink(ctx context.Context, r store.ShrinkRequest) (store.Begun,
 		return store.Begun{Epoch: f.epoch}, nil
 	}
 	record, err := decodeRecord(r.Place, o.reply[0].list(1), o.now)
-	return store.Begun{Hold: record.Hold, Epoch: f.epoch}, err
+	return store.Begun{Hold: record.Hold, Epoch: f.epoch}, s.unreadable(r.Place, err)
 }

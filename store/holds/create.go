@@ -23,7 +23,7 @@ func (s *Store) Create(ctx context.Context, r store.CreateRequest) ([]store.Hold
 	case statusOK:
 		return newHolds(r, ids, o)
 	case statusKnown:
-		return holdsOf(places, result, o.now)
+		return s.holdsOf(places, result, o.now)
 	default:
 		return nil, s.createError(r, ids, o)
 	}

@@ -139,7 +139,7 @@ func TestDecodersRefuseNonsense(t *testing.T) {
 			t.Errorf("%s is no error", name)
 		}
 	}
-	if _, err := holdsOf([]store.Place{p}, result{int64(0)}, 0); err == nil {
+	if _, err := new(Store).holdsOf([]store.Place{p}, result{int64(0)}, 0); err == nil {
 		t.Error("a result without its hold was read")
 	}
 	if _, err := decodeRecord(p, []any{"tag", int64(1)}, 0); err == nil {

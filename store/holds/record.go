@@ -40,7 +40,7 @@ func decodeRecord(p store.Place, v []any, now int64) (store.Record, error) {
 }
 
 // holdsOf reads the holds of a result {OK, hold ...}, one for each place.
-func holdsOf(places []store.Place, r result, now int64) ([]store.Hold, error) {
+func (s *Store) holdsOf(places []store.Place, r result, now int64) ([]store.Hold, error) {
 	if len(r) != len(places)+1 {
 		return nil, fmt.Errorf("a result has %d holds, want %d", len(r)-1, len(places))
 	}
@@ -48,7 +48,7 @@ func holdsOf(places []store.Place, r result, now int64) ([]store.Hold, error) {
 	for i, p := range places {
 		record, err := decodeRecord(p, r.list(i+1), now)
 		if err != nil {
-			return nil, err
+			return nil, s.unreadable(p, err)
 		}
 		holds[i] = record.Hold
 	}

@@ -160,7 +160,7 @@ func (s *Store) Claim(ctx context.Context, p store.Place, ids []store.HoldID, le
 		}
 		record, err := decodeRecord(p, result.list(1), o.now)
 		if err != nil { // the others go on
-			s.unreadable(p, err)
+			_ = s.unreadable(p, err)
 			continue
 		}
 		claimed = append(claimed, store.Begun{Hold: record.Hold, Epoch: o.facts[0].epoch})

@@ -44,7 +44,7 @@ generate: third_party ## Generate the Go code of the proto files
 .PHONY: build
 build: ## Build the commands into bin/
 	@scripts/setup go
-	@echo 'building bin/holdfast (the first time takes a minute or two)'
+	@echo 'building bin/holdfast and bin/launch (the first time takes a minute or two)'
 	@CGO_ENABLED=0 go build -trimpath -ldflags '$(ldflags)' -o bin/ ./cmd/...
 
 .PHONY: bench

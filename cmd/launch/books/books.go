@@ -1,0 +1,247 @@
+// Package books is what an operator does in a launch: opens stock for sale, looks at it while it sells, and reads in the
+// end what the server has on its books.
+package books
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
+	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+)
+
+const (
+	pageSize   = 1000
+	retryPause = 100 * time.Millisecond
+	readLimit  = time.Second // of one reading of the stock
+)
+
+// Books are those of one allotment.
+type Books struct {
+	Allotment string
+
+	conns []*grpc.ClientConn
+	admin pb.AdminServiceClient
+	stock pb.InventoryServiceClient
+	clock func() time.Duration
+}
+
+// Open connects. admin is the address of AdminService; empty: it is at address.
+func Open(address, admin, allotment string, clock func() time.Duration) (*Books, error) {
+	b := &Books{Allotment: allotment, clock: clock}
+	conn, err := b.connect(address)
+	if err != nil {
+		return nil, err
+	}
+	b.stock, b.admin = pb.NewInventoryServiceClient(conn), pb.NewAdminServiceClient(conn)
+	if admin == "" || admin == address {
+		return b, nil
+	}
+	if conn, err = b.connect(admin); err != nil {
+		b.Close()
+		return nil, err
+	}
+	b.admin = pb.NewAdminServiceClient(conn)
+	return b, nil
+}
+
+func (b *Books) connect(address string) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	b.conns = append(b.conns, conn)
+	return conn, nil
+}
+
+// Close closes the connections.
+func (b *Books) Close() {
+	for _, c := range b.conns {
+		_ = c.Close() // nothing is left to be lost
+	}
+}
+
+// Create opens the allotment for sale, and waits until it can be sold.
+func (b *Books) Create(ctx context.Context, capacity int64, window time.Duration) error {
+	err := insist(ctx, func() error {
+		_, err := b.admin.CreateAllotment(ctx, &pb.CreateAllotmentRequest{Allotment: &pb.Allotment{
+			Id: b.Allotment, Capacity: capacity, HoldDuration: durationpb.New(window), MaxHoldDuration: durationpb.New(window),
+		}})
+		return err
+	})
+	if err == nil {
+		err = insist(ctx, func() error {
+			_, err := b.Stock(ctx)
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("create allotment %s: %w", b.Allotment, err)
+	}
+	return nil
+}
+
+// Hold takes units for a buyer.
+func (b *Books) Hold(ctx context.Context, buyer history.Buyer) error {
+	return insist(ctx, func() error {
+		_, err := b.stock.CreateHold(ctx, &pb.CreateHoldRequest{
+			AllotmentId: b.Allotment, BuyerId: buyer.ID, RequestId: buyer.Request,
+			Quantity: int32(buyer.Quantity), //nolint:gosec // at most ten
+		})
+		return err
+	})
+}
+
+// Stock reads the stock once.
+func (b *Books) Stock(ctx context.Context) (history.Stock, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	s := history.Stock{Sent: b.clock()}
+	got, err := b.stock.GetAvailability(ctx, &pb.GetAvailabilityRequest{AllotmentId: b.Allotment})
+	if err != nil {
+		return history.Stock{}, err
+	}
+	a := got.GetAvailability()
+	s.Answered = b.clock()
+	s.Capacity, s.Available, s.Held, s.Sold = a.GetCapacity(), a.GetAvailable(), a.GetHeld(), a.GetSold()
+	return s, nil
+}
+
+// Watch reads the stock again and again until ctx is done. Readings that fail are left out.
+func (b *Books) Watch(ctx context.Context, every time.Duration, note func(history.Stock)) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		if s, err := b.Stock(ctx); err == nil {
+			note(s)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Retire ends the sale: nobody can hold anything of the allotment any more.
+func (b *Books) Retire(ctx context.Context) error {
+	err := insist(ctx, func() error {
+		got, err := b.admin.GetAllotment(ctx, &pb.GetAllotmentRequest{AllotmentId: b.Allotment})
+		if err != nil || got.GetAllotment().GetState() == pb.AllotmentState_ALLOTMENT_STATE_CLOSED {
+			return err
+		}
+		_, err = b.admin.UpdateAllotment(ctx, &pb.UpdateAllotmentRequest{
+			Allotment: &pb.Allotment{
+				Id: b.Allotment, Etag: got.GetAllotment().GetEtag(), State: pb.AllotmentState_ALLOTMENT_STATE_CLOSED,
+			},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"state"}},
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("close allotment %s: %w", b.Allotment, err)
+	}
+	return nil
+}
+
+// Final reads everything that the server has on its books. settled: no hold is live and no confirm under way any more.
+func (b *Books) Final(ctx context.Context, settled bool) (*history.Final, error) {
+	f := &history.Final{Settled: settled}
+	for _, step := range []struct {
+		what string
+		read func(context.Context, *history.Final) error
+	}{
+		{"sales", b.sales},
+		{"holds", b.holds},
+		{"allotment", b.capacity},
+		{"reconcile", b.reconcile},
+		{"stock", func(ctx context.Context, f *history.Final) (err error) {
+			f.Stock, err = b.Stock(ctx)
+			return err
+		}},
+	} {
+		if err := insist(ctx, func() error { return step.read(ctx, f) }); err != nil {
+			return nil, fmt.Errorf("read the %s of %s: %w", step.what, b.Allotment, err)
+		}
+	}
+	return f, nil
+}
+
+func (b *Books) sales(ctx context.Context, f *history.Final) error {
+	f.Sales = nil
+	return pages(ctx, func(token string) (string, error) {
+		got, err := b.admin.ListSales(ctx, &pb.ListSalesRequest{AllotmentId: b.Allotment, PageSize: pageSize, PageToken: token})
+		for _, s := range got.GetSales() {
+			f.Sales = append(f.Sales, load.Sale(s))
+		}
+		return got.GetNextPageToken(), err
+	})
+}
+
+func (b *Books) holds(ctx context.Context, f *history.Final) error {
+	f.Holds = nil
+	return pages(ctx, func(token string) (string, error) {
+		got, err := b.admin.ListHolds(ctx, &pb.ListHoldsRequest{AllotmentId: b.Allotment, PageSize: pageSize, PageToken: token})
+		for _, h := range got.GetHolds() {
+			f.Holds = append(f.Holds, load.Hold(h))
+		}
+		return got.GetNextPageToken(), err
+	})
+}
+
+// pages reads page after page, each as often as it meets trouble.
+func pages(ctx context.Context, read func(token string) (next string, err error)) error {
+	for token := ""; ; {
+		var next string
+		if err := insist(ctx, func() (err error) {
+			next, err = read(token)
+			return err
+		}); err != nil {
+			return err
+		}
+		if token = next; token == "" {
+			return nil
+		}
+	}
+}
+
+func (b *Books) capacity(ctx context.Context, f *history.Final) error {
+	got, err := b.admin.GetAllotment(ctx, &pb.GetAllotmentRequest{AllotmentId: b.Allotment})
+	f.Capacity = got.GetAllotment().GetCapacity()
+	return err
+}
+
+func (b *Books) reconcile(ctx context.Context, f *history.Final) error {
+	f.Findings = nil
+	got, err := b.admin.ReconcileAllotment(ctx, &pb.ReconcileAllotmentRequest{AllotmentId: b.Allotment})
+	for _, finding := range got.GetFindings() {
+		f.Findings = append(f.Findings, finding.GetWhat())
+	}
+	return err
+}
+
+// insist repeats what meets trouble, until ctx is done.
+func insist(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		switch status.Code(err) {
+		case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Aborted:
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryPause):
+		}
+	}
+}

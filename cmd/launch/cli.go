@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/compare"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/window"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1 // a promise was broken, or it could not be found out
+	exitUsage = 2
+)
+
+// cli is the commands. Without the name of one, it is onsale.
+type cli struct {
+	Onsale      onsaleCommand      `cmd:"" default:"withargs" help:"The launch: 200,000 requests in 10 s for 5,000 items. Without the name of a command, this one is meant."`
+	Steady      steadyCommand      `cmd:"" help:"Day by day: a steady rate, and enough for everybody."`
+	SecondRound secondRoundCommand `cmd:"" name:"second-round" help:"What lapses is taken by the buyers who come next."`
+	Closed      closedCommand      `cmd:"" help:"The highest rate: so many callers, each asks again as soon as it is answered, beside a server that decides nothing."`
+	Compare     compare.Command    `cmd:"" help:"The same demand by what people would use instead, beside Holdfast."`
+	Window      window.Command     `cmd:"" help:"How long a hold should last: the sizing table of a launch."`
+	NoopServer  noopCommand        `cmd:"" name:"noop-server" hidden:"" help:"Be the server that decides nothing, until standard input ends."`
+}
+
+// command is what a parsed command line does.
+type command interface {
+	Run(ctx context.Context, out, errOut io.Writer) error
+}
+
+// run runs the program and returns its exit code.
+func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	chosen, err := parse(args, out)
+	var usage *kong.ParseError
+	switch {
+	case errors.As(err, &usage):
+		fmt.Fprintln(errOut, "launch:", err)
+		fmt.Fprintln(errOut, "launch: see launch --help, and launch COMMAND --help for its settings")
+		return exitUsage
+	case err == nil && chosen != nil:
+		err = chosen.Run(ctx, out, errOut)
+	}
+	if err != nil {
+		fmt.Fprintln(errOut, "launch:", err)
+		return exitError
+	}
+	return exitOK
+}
+
+// printed is panicked with to leave kong, which wants to exit once it has printed help.
+type printed struct{}
+
+// parse returns the command, or nil when help was asked for and printed.
+func parse(args []string, out io.Writer) (chosen command, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(printed); !ok {
+				panic(r)
+			}
+			chosen, err = nil, nil
+		}
+	}()
+	var commands cli
+	parser, err := kong.New(&commands,
+		kong.Name("launch"),
+		kong.Description("Rehearses a launch: makes the load, shows it, and checks afterwards, over everything that callers were told, "+
+			"that the promises R1 to R6 were kept.\n\nExit code 0: they were; 1: one was broken, or that could not be found out; 2: usage."),
+		kong.Writers(out, out),
+		kong.Exit(func(int) { panic(printed{}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 120}),
+		kong.ValueFormatter(settingHelp),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("command line: %w", err)
+	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return nil, err
+	}
+	chosen, ok := parsed.Selected().Target.Addr().Interface().(command)
+	if !ok {
+		return nil, fmt.Errorf("command %s does nothing", parsed.Command())
+	}
+	return chosen, nil
+}
+
+// settingHelp is what help says of a setting: its meaning and default.
+func settingHelp(setting *kong.Value) string {
+	if setting.HasDefault && setting.Default != "" {
+		return strings.TrimSuffix(setting.Help, ".") + " (default " + setting.Default + ")."
+	}
+	return setting.Help
+}

@@ -1,0 +1,5 @@
+package compare
+
+import "syscall"
+
+func endsWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }

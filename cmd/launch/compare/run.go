@@ -1,0 +1,79 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// runWay plays the demand through one way.
+func runWay(ctx context.Context, w way, e *env) (_ row, err error) {
+	s, err := w.open(ctx, e)
+	if err != nil {
+		return row{}, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := warmUp(ctx, s, e.settings); err != nil {
+		return row{}, err
+	}
+	c := e.settings
+	if err := s.restock(ctx, c.Capacity); err != nil {
+		return row{}, err
+	}
+	d := demand{Seed: c.Seed, Requests: c.Requests}
+	proc, pids := procTable{"/proc"}, e.pids(w, s)
+	machine := proc.machine()
+	before, known := proc.known(pids)
+	answers, err := s.ask(ctx, d)
+	if err != nil {
+		return row{}, err
+	}
+	after, still := proc.known(pids)
+	t, err := count(c.Capacity, c.Requests, answers)
+	if err != nil {
+		return row{}, err
+	}
+	r := newRow(w, t)
+	r.Steal = proc.machine().stealSince(machine)
+	if known && still {
+		perDecision := float64((after - before).Microseconds()) / float64(t.Decisions)
+		r.CPU = &perDecision
+	}
+	r.Note, err = s.audit(ctx, t)
+	return r, err
+}
+
+// warmUp opens the connections and has everything done once, with a stock and buyers of its own, so that no way pays for it.
+func warmUp(ctx context.Context, s shop, c *Command) error {
+	const rounds = 8
+	if err := s.restock(ctx, int64(c.Workers)*rounds); err != nil {
+		return err
+	}
+	_, err := s.ask(ctx, demand{Seed: c.Seed, Requests: c.Workers * rounds})
+	return err
+}
+
+// pids are the servers that this way works with; nil if one of them is not ours, so that its CPU is not known.
+func (e *env) pids(w way, s shop) []int {
+	all := []int{}
+	for _, server := range w.uses {
+		pid := e.stores.pids[server]
+		if own, ok := s.(interface{ server() *child }); ok && server == usesHoldfast && own.server() != nil {
+			pid = own.server().pid()
+		}
+		if pid == 0 {
+			return nil
+		}
+		all = append(all, pid)
+	}
+	return all
+}
+
+func (p procTable) known(pids []int) (time.Duration, bool) {
+	if len(pids) == 0 {
+		return 0, false
+	}
+	spent, err := p.spent(slices.Clone(pids))
+	return spent, err == nil
+}

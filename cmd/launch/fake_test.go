@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+)
+
+// careless gives a hold to everybody, whatever the capacity is.
+type careless struct {
+	pb.UnimplementedInventoryServiceServer
+	pb.UnimplementedAdminServiceServer
+
+	mu       sync.Mutex
+	capacity int64
+	holds    map[string]*pb.Hold
+	sales    map[string]*pb.Sale
+}
+
+func (s *careless) CreateAllotment(_ context.Context, r *pb.CreateAllotmentRequest) (*pb.CreateAllotmentResponse, error) {
+	s.capacity = r.GetAllotment().GetCapacity()
+	return &pb.CreateAllotmentResponse{Allotment: r.GetAllotment()}, nil
+}
+
+func (s *careless) GetAvailability(context.Context, *pb.GetAvailabilityRequest) (*pb.GetAvailabilityResponse, error) {
+	return &pb.GetAvailabilityResponse{Availability: &pb.Availability{Capacity: s.capacity, Available: s.capacity}}, nil
+}
+
+func (s *careless) CreateHold(_ context.Context, r *pb.CreateHoldRequest) (*pb.CreateHoldResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.holds[r.GetRequestId()]
+	if h == nil {
+		h = &pb.Hold{
+			Id: r.GetRequestId(), BuyerId: r.GetBuyerId(), RequestId: r.GetRequestId(), Quantity: r.GetQuantity(),
+			State: pb.HoldState_HOLD_STATE_HELD, Remaining: durationpb.New(time.Second),
+			FencingToken: &pb.FencingToken{Epoch: 1, Sequence: int64(len(s.holds) + 1)},
+		}
+		s.holds[h.GetId()] = h
+	}
+	return &pb.CreateHoldResponse{Hold: h}, nil
+}
+
+func (s *careless) ConfirmHold(_ context.Context, r *pb.ConfirmHoldRequest) (*pb.ConfirmHoldResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.holds[r.GetHoldId()]
+	s.sales[h.GetId()] = &pb.Sale{HoldId: h.GetId(), OrderId: r.GetOrderId(), Quantity: h.GetQuantity(), FencingToken: h.GetFencingToken()}
+	return &pb.ConfirmHoldResponse{Sale: s.sales[h.GetId()]}, nil
+}
+
+func (s *careless) ListHolds(context.Context, *pb.ListHoldsRequest) (*pb.ListHoldsResponse, error) {
+	r := &pb.ListHoldsResponse{}
+	for _, h := range s.holds {
+		r.Holds = append(r.Holds, h)
+	}
+	return r, nil
+}
+
+func (s *careless) ListSales(context.Context, *pb.ListSalesRequest) (*pb.ListSalesResponse, error) {
+	r := &pb.ListSalesResponse{}
+	for _, sale := range s.sales {
+		r.Sales = append(r.Sales, sale)
+	}
+	return r, nil
+}
+
+func (s *careless) GetAllotment(context.Context, *pb.GetAllotmentRequest) (*pb.GetAllotmentResponse, error) {
+	return &pb.GetAllotmentResponse{Allotment: &pb.Allotment{Capacity: s.capacity, State: pb.AllotmentState_ALLOTMENT_STATE_CLOSED}}, nil
+}
+
+func (s *careless) ReconcileAllotment(context.Context, *pb.ReconcileAllotmentRequest) (*pb.ReconcileAllotmentResponse, error) {
+	return &pb.ReconcileAllotmentResponse{Findings: []*pb.Finding{{What: "it was never counted"}}}, nil
+}
+
+// TestBrokenPromise: a server that oversells is caught, and the exit code says so.
+func TestBrokenPromise(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &careless{holds: map[string]*pb.Hold{}, sales: map[string]*pb.Sale{}}
+	server := grpc.NewServer()
+	pb.RegisterInventoryServiceServer(server, s)
+	pb.RegisterAdminServiceServer(server, s)
+	go func() { _ = server.Serve(l) }() // ends with Stop
+	t.Cleanup(server.Stop)
+	var out, errOut strings.Builder
+	code := run(t.Context(), []string{
+		"--addr=" + l.Addr().String(), "--requests=200", "--duration=200ms", "--capacity=50", "--window=10s", "--no-lapses",
+	}, &out, &errOut)
+	if code != exitError || !strings.Contains(errOut.String(), "a promise was broken") {
+		t.Errorf("exit code %d, %s", code, errOut.String())
+	}
+	for _, want := range []string{"never oversold       BROKEN", "held or sold at once, of 50", "R6  conservation         BROKEN"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, out.String())
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package history
+
+import (
+	"fmt"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
+)
+
+// judgeEnd compares what buyers were told with what the server says in the end.
+func (t *trial) judgeEnd() {
+	f := t.Final
+	if f == nil {
+		t.conserved.broken("what was sold and held in the end could not be read")
+		return
+	}
+	sold := t.judgeSales(f)
+	t.judgeList(f)
+	if sold > t.Capacity || f.Stock.Sold > t.Capacity {
+		t.Oversold = max(t.Oversold, max(sold, f.Stock.Sold)-t.Capacity)
+		t.oversold.broken("the ledger has sold %d units, and GetAvailability shows %d, of %d", sold, f.Stock.Sold, t.Capacity)
+	}
+	t.oversold.Facts += fmt.Sprintf("; %s sold in the ledger", figures.Count(sold))
+	t.judgeReading(&f.Stock)
+	if f.Capacity != t.Capacity {
+		t.conserved.broken("the ledger has a capacity of %d, and %d were opened for sale", f.Capacity, t.Capacity)
+	}
+	if f.Settled {
+		t.judgeRest(f, sold)
+	}
+	for _, finding := range f.Findings {
+		t.conserved.broken("ReconcileAllotment: %s", finding)
+	}
+	t.conserved.Facts += fmt.Sprintf("; in the end %s available + %s held + %s sold = %s",
+		figures.Count(f.Stock.Available), figures.Count(f.Stock.Held), figures.Count(f.Stock.Sold), figures.Count(f.Stock.Capacity))
+}
+
+// judgeRest: with nothing in flight and no hold left, what is not sold is available.
+func (t *trial) judgeRest(f *Final, sold int64) {
+	s := f.Stock
+	if s.Sold != sold || s.Held != 0 || s.Available != t.Capacity-sold {
+		t.conserved.broken("with every hold at its end, %d available + %d held + %d sold, and the ledger has sold %d of %d",
+			s.Available, s.Held, s.Sold, sold, t.Capacity)
+	}
+}
+
+// judgeSales compares the ledger's sales with the confirms, and returns the units sold.
+func (t *trial) judgeSales(f *Final) int64 {
+	buyers := map[string]*life{} // by hold
+	for _, l := range t.lives {
+		if l.hold != nil {
+			buyers[l.hold.ID] = l
+		}
+	}
+	var units int64
+	seen, orders := map[string]bool{}, map[string]bool{}
+	for _, s := range f.Sales {
+		units += s.Quantity - s.Cancelled
+		if seen[s.HoldID] || orders[s.Order] {
+			t.once.broken("hold %s, order %s: more than one sale", s.HoldID, s.Order)
+		}
+		seen[s.HoldID], orders[s.Order] = true, true
+		l := buyers[s.HoldID]
+		switch {
+		case l == nil || l.asked == never:
+			t.once.broken("hold %s, order %s: a sale that nobody asked for", s.HoldID, s.Order)
+		case l.confirmed == never && !l.open:
+			t.hold.broken("hold %s, order %s: a sale whose confirm was refused", s.HoldID, s.Order)
+		case s.Quantity != l.quantity || s.Cancelled != 0 || s.Order != t.Buyer(l.buyer).Order:
+			t.once.broken("hold %s: %d units asked for under order %s, sold: %+v", s.HoldID, l.quantity, t.Buyer(l.buyer).Order, s)
+		case s.Token != l.hold.Token:
+			t.fenced.broken("hold %s has token %v, its sale %v", s.HoldID, l.hold.Token, s.Token)
+		}
+	}
+	for _, l := range t.lives {
+		if l.confirmed != never && l.hold != nil && !seen[l.hold.ID] {
+			t.hold.broken("hold %s: its buyer was told that it is sold, and the ledger has no sale of it", l.hold.ID)
+		}
+	}
+	t.once.Facts += fmt.Sprintf("; %s sales, %s units confirmed", figures.Count(len(f.Sales)), figures.Count(t.confirmed))
+	return units
+}
+
+// judgeList compares the server's holds with those that buyers were told of.
+func (t *trial) judgeList(f *Final) {
+	type key struct{ buyer, request string }
+	listed := map[string]Hold{}
+	live := map[key]string{}
+	for _, h := range f.Holds {
+		listed[h.ID] = h
+		k := key{h.Buyer, h.Request}
+		if other, there := live[k]; there && other != h.ID {
+			t.once.broken("buyer %s has holds %s and %s of the same request", h.Buyer, other, h.ID)
+		}
+		live[k] = h.ID
+	}
+	for _, l := range t.lives {
+		if l.hold == nil {
+			continue
+		}
+		h, there := listed[l.hold.ID]
+		switch {
+		case !there:
+			t.hold.broken("hold %s: the server does not know it any more", l.hold.ID)
+		case h.Token != l.hold.Token || h.Quantity != l.quantity:
+			t.hold.broken("hold %s: %d units %v were answered, the server has %d %v", h.ID, l.quantity, l.hold.Token, h.Quantity, h.Token)
+		case l.confirmed != never && h.State != Sold:
+			t.hold.broken("hold %s: its buyer was told that it is sold, and it is %s", h.ID, h.State)
+		case h.State == Cancelled:
+			t.hold.broken("hold %s is cancelled, which nobody asked for", h.ID)
+		case f.Settled && (h.State == Held || h.State == Confirming):
+			t.hold.broken("hold %s: its deadline has passed, and it is %s", h.ID, h.State)
+		}
+	}
+}
+
+// String is a state's name.
+func (s State) String() string {
+	names := [...]string{"of no state", "HELD", "CONFIRMING", "SOLD", "CANCELLED", "LAPSED"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return "of an unknown state"
+}

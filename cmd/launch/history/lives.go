@@ -1,0 +1,205 @@
+package history
+
+import "time"
+
+// slack is what the server's clock may go wrong against ours over a while: a clock that is slewed does so by up to
+// half a thousandth. Times in answers are in milliseconds.
+func slack(d time.Duration) time.Duration { return 3*time.Millisecond + d/1000 }
+
+// life is what is known of the one hold that a buyer can have.
+type life struct {
+	buyer    int32
+	quantity int64
+	calls    []*Call // the buyer's, both kinds
+
+	from       time.Duration // it was not there before
+	known      time.Duration // it was there then, live; never: nobody was told so
+	lapseFirst time.Duration // its deadline was not before
+	lapseLast  time.Duration // its deadline was not after
+	moved      bool          // a later answer names an earlier deadline
+
+	hold      *Hold         // the first answer that names it
+	asked     time.Duration // when it was first asked to be confirmed; never: never
+	confirmed time.Duration // it was sold then; never: nobody was told so
+	sold      *Sale         // the first answer that names the sale
+	open      bool          // whether it was sold is not known from answers
+}
+
+// lives returns the hold of each buyer, in the order of their first calls.
+func (h *History) lives() []*life {
+	byBuyer := map[int32]*life{}
+	var all []*life
+	for _, c := range h.Calls {
+		l := byBuyer[c.Buyer]
+		if l == nil {
+			l = &life{buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never}
+			byBuyer[c.Buyer] = l
+			all = append(all, l)
+		}
+		l.calls = append(l.calls, c)
+	}
+	for _, l := range all {
+		l.gather(h.Window)
+	}
+	h.resolve(all)
+	prolong(all)
+	return all
+}
+
+// gather looks through the calls.
+func (l *life) gather(window time.Duration) {
+	var answers []*Call
+	refused := 0
+	confirms := 0
+	for _, c := range l.calls {
+		switch {
+		case c.Kind == CreateHold && c.Outcome == Done:
+			answers = append(answers, c)
+			l.from = min(l.from, c.Sent)
+			if l.hold == nil {
+				l.hold = c.Hold
+			}
+			if c.Hold.State == Held {
+				l.known = min(l.known, c.Answered)
+			}
+		case c.Kind == CreateHold && c.Outcome != Refused:
+			l.from = min(l.from, c.Sent)
+		case c.Kind == ConfirmHold:
+			confirms++
+			l.asked = min(l.asked, c.Sent)
+			switch c.Outcome {
+			case Done:
+				l.confirmed = min(l.confirmed, c.Answered)
+				if l.sold == nil {
+					l.sold = c.Sale
+				}
+			case Refused:
+				refused++
+			default:
+			}
+		}
+	}
+	// One final refusal of a confirm stands for those before it that met trouble.
+	l.open = confirms > 0 && refused == 0 && l.confirmed == never
+	l.deadline(answers, window)
+}
+
+// deadline narrows down when the hold lapses.
+func (l *life) deadline(answers []*Call, window time.Duration) {
+	if len(answers) == 0 {
+		l.lapseFirst, l.lapseLast = never, never
+		return
+	}
+	first := answers[0].Answered
+	for _, c := range answers {
+		first = min(first, c.Answered)
+	}
+	narrow := span{l.from + window - slack(window), first + window + slack(window)}
+	wide := narrow
+	for i, c := range answers {
+		if c.Hold.State != Held {
+			continue
+		}
+		s := promised(c)
+		narrow = span{max(narrow.from, s.from), min(narrow.until, s.until)}
+		wide = span{min(wide.from, s.from), max(wide.until, s.until)}
+		for _, earlier := range answers[:i] {
+			if earlier.Hold.State == Held && earlier.Answered < c.Sent && s.until < promised(earlier).from {
+				l.moved = true
+			}
+		}
+	}
+	if narrow.from > narrow.until {
+		narrow = wide // after an outage a hold keeps the time that it had left
+	}
+	l.lapseFirst, l.lapseLast = narrow.from, narrow.until
+}
+
+type span struct{ from, until time.Duration }
+
+// promised is when a live hold lapses, by what an answer says is left.
+func promised(c *Call) span {
+	left := c.Hold.Remaining
+	return span{c.Sent + left - slack(left), c.Answered + left + slack(left)}
+}
+
+// prolong takes into account that an adopt gives live holds the time that an outage took from them, of which not every
+// buyer is told: an allotment with holds of several epochs was adopted.
+func prolong(all []*life) {
+	epochs := map[int64]bool{}
+	for _, l := range all {
+		if l.hold != nil {
+			epochs[l.hold.Token.Epoch] = true
+		}
+	}
+	if len(epochs) < 2 {
+		return
+	}
+	for _, l := range all {
+		l.lapseLast = never
+	}
+}
+
+// resolve lets the server's own list say whether calls without an answer have made a hold.
+func (h *History) resolve(all []*life) {
+	if h.Final == nil {
+		return
+	}
+	there := map[string]bool{}
+	for _, hold := range h.Final.Holds {
+		there[hold.Buyer] = true
+	}
+	for _, l := range all {
+		if l.hold == nil && l.from != never && !there[h.Buyer(l.buyer).ID] {
+			l.from = never // nothing came of it
+		}
+	}
+}
+
+// possibly returns how many units can have been taken at each moment, at most.
+func possibly(lives []*life) *steps {
+	var s steps
+	for _, l := range lives {
+		until := never
+		if l.hold != nil && l.confirmed == never && !l.open {
+			until = after(l.lapseLast)
+		}
+		s.add(l.from, until, l.quantity)
+	}
+	return s.build(true)
+}
+
+// certainly returns how many units must have been taken at each moment, at least.
+func certainly(lives []*life) *steps {
+	return certain(lives).build(false)
+}
+
+// peak returns the most units that must have been taken at one moment.
+func peak(lives []*life) (units int64, at time.Duration) {
+	s := certain(lives)
+	return s.build(true).all()
+}
+
+func certain(lives []*life) *steps {
+	var s steps
+	for _, l := range lives {
+		if l.confirmed != never && l.confirmed <= l.lapseFirst {
+			s.add(min(l.known, l.confirmed), never, l.quantity)
+			continue
+		}
+		s.add(l.known, l.lapseFirst, l.quantity)
+		s.add(l.confirmed, never, l.quantity)
+	}
+	return &s
+}
+
+// soldAtMost returns how many units can have been sold at each moment.
+func soldAtMost(lives []*life) *steps {
+	var s steps
+	for _, l := range lives {
+		if l.confirmed != never || l.open {
+			s.add(l.asked, never, l.quantity)
+		}
+	}
+	return s.build(true)
+}

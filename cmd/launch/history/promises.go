@@ -1,0 +1,161 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
+)
+
+// judgeHolds: R3, by what buyers were told.
+func (t *trial) judgeHolds() {
+	holds, confirms := 0, 0
+	for _, l := range t.lives {
+		if l.hold == nil {
+			continue
+		}
+		holds++
+		if l.moved {
+			t.hold.broken("hold %s: a later answer names an earlier deadline", l.hold.ID)
+		}
+		if l.confirmed != never {
+			confirms++
+			t.confirmed += l.quantity
+		}
+		for _, c := range l.calls {
+			t.judgeHold(l, c)
+		}
+	}
+	t.hold.Facts = fmt.Sprintf("%s holds, %s of them sold", figures.Count(holds), figures.Count(confirms))
+}
+
+func (t *trial) judgeHold(l *life, c *Call) {
+	inTime := c.Answered < l.lapseFirst
+	switch {
+	case c.Kind == ConfirmHold && c.Outcome == Refused && inTime:
+		t.hold.broken("%s: refused with %s before the deadline, which was not before %s", t.call(c), c.Reason, seconds(l.lapseFirst))
+	case c.Kind == ConfirmHold && c.Outcome == Refused && c.Reason != HoldLapsed:
+		t.hold.broken("%s: refused with %s, for which there was no cause", t.call(c), c.Reason)
+	case c.Kind == ConfirmHold && c.Outcome == Done:
+		t.judgeSale(l, c)
+	case c.Kind == CreateHold && c.Outcome == Done:
+		t.judgeState(l, c, inTime)
+	}
+}
+
+func (t *trial) judgeSale(l *life, c *Call) {
+	s, b := c.Sale, t.Buyer(l.buyer)
+	if s.HoldID != l.hold.ID || s.Quantity != l.quantity || s.Order != b.Order || s.Cancelled != 0 {
+		t.hold.broken("%s: %d units of hold %s asked for under order %s, sold: %+v", t.call(c), l.quantity, l.hold.ID, b.Order, *s)
+	}
+	if s.Token != l.hold.Token {
+		t.fenced.broken("%s: the hold has token %v, its sale %v", t.call(c), l.hold.Token, s.Token)
+	}
+}
+
+// judgeState: a hold is live until its deadline, and not for longer, unless it is confirmed.
+func (t *trial) judgeState(l *life, c *Call, inTime bool) {
+	maybeSold := l.asked <= c.Answered && (l.confirmed != never || l.open)
+	switch state := c.Hold.State; {
+	case state == Cancelled:
+		t.hold.broken("%s: the hold is cancelled, which nobody asked for", t.call(c))
+	case state == Lapsed && inTime:
+		t.hold.broken("%s: the hold has lapsed before its deadline, which was not before %s", t.call(c), seconds(l.lapseFirst))
+	case state == Held && c.Sent > l.lapseLast:
+		t.hold.broken("%s: the hold is live after its deadline, which was not after %s", t.call(c), seconds(l.lapseLast))
+	case state != Sold && state != Confirming && l.confirmed < c.Sent:
+		t.hold.broken("%s: the hold was sold before, and is not any more", t.call(c))
+	case (state == Sold || state == Confirming) && !maybeSold:
+		t.hold.broken("%s: the hold is sold, which nobody asked for", t.call(c))
+	}
+}
+
+// judgeRepeats: R4, by what buyers were told.
+func (t *trial) judgeRepeats() {
+	repeats := 0
+	owner := map[string]int32{}
+	for _, l := range t.lives {
+		told := never // when the first answer that names the hold came
+		for _, c := range l.calls {
+			if c.Kind != CreateHold || c.Outcome != Done {
+				continue
+			}
+			if told != never {
+				repeats++
+			}
+			told = min(told, c.Answered)
+			t.judgeAnswer(l, c)
+		}
+		for _, c := range l.calls {
+			if c.Kind == CreateHold && c.Outcome == Refused && told < c.Sent {
+				t.once.broken("%s: refused with %s, though the same request had got hold %s", t.call(c), c.Reason, l.hold.ID)
+			}
+		}
+		if l.hold == nil {
+			continue
+		}
+		if other, there := owner[l.hold.ID]; there {
+			t.once.broken("hold %s was given to buyers %s and %s", l.hold.ID, t.Buyer(other).ID, t.Buyer(l.buyer).ID)
+		}
+		owner[l.hold.ID] = l.buyer
+	}
+	t.once.Facts = fmt.Sprintf("%s repeats answered", figures.Count(repeats))
+}
+
+// judgeAnswer compares an answer with what was asked for and with what was answered first.
+func (t *trial) judgeAnswer(l *life, c *Call) {
+	b, h := t.Buyer(l.buyer), c.Hold
+	if h.Buyer != b.ID || h.Request != b.Request || h.Quantity != b.Quantity {
+		t.once.broken("%s: %d units asked for under %s, answered: hold %s of %d for %s, %s",
+			t.call(c), b.Quantity, b.Request, h.ID, h.Quantity, h.Buyer, h.Request)
+	}
+	if h.ID != l.hold.ID || h.Token != l.hold.Token {
+		t.once.broken("%s: hold %s %v, and first it was %s %v", t.call(c), h.ID, h.Token, l.hold.ID, l.hold.Token)
+	}
+}
+
+// judgeTokens: R5. A hold that was made after another had been answered has the greater token.
+func (t *trial) judgeTokens() {
+	var made []*life
+	owner := map[Token]string{}
+	for _, l := range t.lives {
+		if l.hold == nil {
+			continue
+		}
+		if other, there := owner[l.hold.Token]; there && other != l.hold.ID {
+			t.fenced.broken("holds %s and %s have the same token %v", other, l.hold.ID, l.hold.Token)
+		}
+		owner[l.hold.Token] = l.hold.ID
+		made = append(made, l)
+	}
+	t.fenced.Facts = fmt.Sprintf("%s tokens, each greater than those answered before", figures.Count(len(made)))
+	answered := slices.Clone(made)
+	slices.SortFunc(answered, func(a, b *life) int { return cmp.Compare(a.told(), b.told()) })
+	slices.SortFunc(made, func(a, b *life) int { return cmp.Compare(a.from, b.from) })
+	var greatest *life
+	next := 0
+	for _, l := range made {
+		for ; next < len(answered) && answered[next].told() < l.from; next++ {
+			if greatest == nil || greatest.hold.Token.Before(answered[next].hold.Token) {
+				greatest = answered[next]
+			}
+		}
+		if greatest != nil && l.hold.Token.Before(greatest.hold.Token) {
+			t.fenced.broken("hold %s, first asked for at %s, has token %v; hold %s, answered at %s, has %v", l.hold.ID,
+				seconds(l.from), l.hold.Token, greatest.hold.ID, seconds(greatest.told()), greatest.hold.Token)
+		}
+	}
+}
+
+// told is when the first answer that names the hold came.
+func (l *life) told() time.Duration {
+	first := never
+	for _, c := range l.calls {
+		if c.Kind == CreateHold && c.Outcome == Done {
+			first = min(first, c.Answered)
+		}
+	}
+	return first
+}

@@ -1,0 +1,286 @@
+package history
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+)
+
+// TestBroken forges one breach at a time. The promise and what is said of the breach are named; other promises may be
+// broken with it.
+func TestBroken(t *testing.T) {
+	numbers := Numbers{Capacity: 5, Held: 3, Sold: 2, Requested: 1}
+	tests := map[string]struct {
+		promise, says string
+		forge         func(*forged)
+	}{
+		"more is held at once than there is": {"R1", "6 units held or sold at once", func(f *forged) {
+			f.granted(4, ms(400), ms(420))
+		}},
+		"a lapsed hold is given away before its deadline": {"R1", "6 units held or sold", func(f *forged) {
+			f.granted(4, ms(9000), ms(9020))
+		}},
+		"the ledger sold more than there is": {"R1", "the ledger has sold 6", func(f *forged) {
+			f.Final.Sales[0].Quantity = 6
+		}},
+		"a reading shows more sold than there is": {"R1", "6 sold of 5", func(f *forged) {
+			f.Stocks[2] = Stock{Sent: ms(1), Answered: ms(2), Capacity: 5, Sold: 6}
+		}},
+
+		"refused while nothing was held": {"R2", "at least 2 were free", func(f *forged) {
+			f.refused(5, ms(15_000), ms(15_010), AllHeld, Numbers{Capacity: 5, Held: 3, Sold: 2, Requested: 2})
+		}},
+		"refused though what was held has lapsed": {"R2", "at least 3 were free", func(f *forged) {
+			f.Calls = f.Calls[:len(f.Calls)-1] // without the trouble of buyer 4
+			f.refused(4, ms(10_400), ms(10_410), AllHeld, numbers)
+		}},
+		"refused with numbers that refute it": {"R2", "enough is free by its own numbers", func(f *forged) {
+			f.Calls[3].Numbers.Held = 4
+		}},
+		"sold out though enough is unsold": {"R2", "enough is unsold", func(f *forged) {
+			f.Calls[3].Reason = SoldOut
+		}},
+		"all held though sold out": {"R2", "too little is unsold", func(f *forged) {
+			f.Calls[3].Numbers = Numbers{Capacity: 5, Sold: 5, Requested: 1}
+		}},
+		"sold out before anything was confirmed": {"R2", "at most 0 had been confirmed", func(f *forged) {
+			f.Calls[3].Reason, f.Calls[3].Numbers = SoldOut, Numbers{Capacity: 5, Sold: 5, Requested: 1}
+		}},
+		"held by more than asked": {"R2", "at most 4 had been taken", func(f *forged) {
+			f.refused(5, ms(105), ms(115), AllHeld, Numbers{Capacity: 5, Held: 5, Requested: 2})
+		}},
+		"refused with another capacity": {"R2", "another capacity", func(f *forged) {
+			f.Calls[3].Numbers.Capacity = 4
+		}},
+		"refused with another quantity": {"R2", "another quantity", func(f *forged) {
+			f.Calls[3].Numbers.Requested = 2
+		}},
+		"refused with more than there is": {"R2", "more sold and held", func(f *forged) {
+			f.Calls[3].Numbers.Held = 6
+		}},
+		"refused with a number below 0": {"R2", "below 0", func(f *forged) {
+			f.Calls[3].Numbers.Sold = -1
+		}},
+		"refused with a reason that can not be": {"R2", "BUYER_LIMIT", func(f *forged) {
+			f.Calls[3].Reason = "BUYER_LIMIT"
+		}},
+
+		"a confirm in time is refused": {"R3", "before the deadline", func(f *forged) {
+			f.confirmRefused(2, 5000, HoldLapsed)
+		}},
+		"a confirm is refused for no cause": {"R3", "no cause", func(f *forged) {
+			f.confirmRefused(2, 12_000, "ORDER_EXISTS")
+		}},
+		"lapsed early": {"R3", "lapsed before its deadline", func(f *forged) {
+			f.again(2, ms(5000), ms(5010), Lapsed)
+		}},
+		"live after its deadline": {"R3", "live after its deadline", func(f *forged) {
+			f.again(2, ms(10_235), ms(10_240), Held).Hold.Remaining = 0
+		}},
+		"a deadline that comes nearer": {"R3", "earlier deadline", func(f *forged) {
+			f.again(2, ms(5000), ms(5010), Held).Hold.Remaining = ms(1000)
+		}},
+		"cancelled by nobody": {"R3", "nobody asked for", func(f *forged) {
+			f.again(2, ms(5000), ms(5010), Cancelled)
+		}},
+		"sold by nobody": {"R3", "sold, which nobody asked for", func(f *forged) {
+			f.again(2, ms(5000), ms(5010), Sold)
+		}},
+		"no longer sold": {"R3", "not any more", func(f *forged) {
+			f.again(0, ms(5000), ms(5010), Held)
+		}},
+		"a sale that the ledger does not have": {"R3", "no sale of it", func(f *forged) {
+			f.Final.Sales = nil
+		}},
+		"a sale of another quantity": {"R3", "sold:", func(f *forged) {
+			f.Calls[4].Sale.Quantity = 1
+		}},
+		"a sale whose confirm was refused": {"R3", "confirm was refused", func(f *forged) {
+			f.confirmRefused(2, 12_000, HoldLapsed)
+			f.Final.Sales = append(f.Final.Sales, f.sale(2))
+		}},
+		"a hold that the server has forgotten": {"R3", "does not know it", func(f *forged) {
+			f.Final.Holds = f.Final.Holds[:3]
+		}},
+		"a hold that the server has otherwise": {"R3", "the server has 1", func(f *forged) {
+			f.Final.Holds[1].Quantity = 1
+		}},
+		"a sold hold that the server has as lapsed": {"R3", "it is LAPSED", func(f *forged) {
+			f.Final.Holds[0].State = Lapsed
+		}},
+		"a hold that never lapses": {"R3", "deadline has passed, and it is HELD", func(f *forged) {
+			f.Final.Holds[1].State = Held
+		}},
+		"a hold that the server has cancelled": {"R3", "cancelled", func(f *forged) {
+			f.Final.Holds[1].State = Cancelled
+		}},
+
+		"a repeat gets another hold": {"R4", "first it was hold-1", func(f *forged) {
+			f.again(1, ms(3000), ms(3010), Held).Hold.ID = "hold-9"
+		}},
+		"a repeat gets another quantity": {"R4", "hold hold-1 of 1", func(f *forged) {
+			f.again(1, ms(3000), ms(3010), Held).Hold.Quantity = 1
+		}},
+		"a repeat gets another buyer's hold": {"R4", "for buyer-2", func(f *forged) {
+			f.again(1, ms(3000), ms(3010), Held).Hold.Buyer = "buyer-2"
+		}},
+		"a repeat is refused": {"R4", "had got hold hold-1", func(f *forged) {
+			f.refused(1, ms(3000), ms(3010), AllHeld, Numbers{Capacity: 5, Held: 3, Sold: 2, Requested: 2})
+		}},
+		"one hold for two buyers": {"R4", "was given to buyers", func(f *forged) {
+			f.Calls[2].Hold.ID = "hold-1"
+		}},
+		"two holds for one request": {"R4", "of the same request", func(f *forged) {
+			h := f.Final.Holds[1]
+			h.ID = "hold-9"
+			f.Final.Holds = append(f.Final.Holds, h)
+		}},
+		"two sales of one hold": {"R4", "more than one sale", func(f *forged) {
+			s := f.sale(0)
+			s.Order = "order-9"
+			f.Final.Sales = append(f.Final.Sales, s)
+		}},
+		"two sales of one order": {"R4", "more than one sale", func(f *forged) {
+			s := f.sale(2)
+			s.Order = "order-0"
+			f.Final.Sales = append(f.Final.Sales, s)
+		}},
+		"a sale that nobody asked for": {"R4", "nobody asked for", func(f *forged) {
+			f.Final.Sales = append(f.Final.Sales, f.sale(2))
+		}},
+		"a sale of more than was confirmed": {"R4", "2 units asked for", func(f *forged) {
+			f.Final.Sales[0].Quantity = 3
+		}},
+
+		"a token that goes back": {"R5", "has token", func(f *forged) {
+			f.Calls[2].Hold.Token.Sequence = 0
+		}},
+		"one token for two holds": {"R5", "same token", func(f *forged) {
+			f.Calls[2].Hold.Token = f.Calls[1].Hold.Token
+		}},
+		"a sale with another token": {"R5", "its sale", func(f *forged) {
+			f.Calls[4].Sale.Token.Sequence = 9
+		}},
+		"a sale in the ledger with another token": {"R5", "its sale", func(f *forged) {
+			f.Final.Sales[0].Token.Epoch = 2
+		}},
+
+		"a reading that does not add up": {"R6", "0 available + 4 held", func(f *forged) {
+			f.Stocks[0].Held = 4
+		}},
+		"a reading of more than there is": {"R6", "1 available + 5 held", func(f *forged) {
+			f.Stocks[0].Available = 1
+		}},
+		"a reading of stock that is taken": {"R6", "at least 5 of 5", func(f *forged) {
+			f.Stocks[0].Available, f.Stocks[0].Held = 1, 4
+		}},
+		"a reading of units that have lapsed": {"R6", "at most 2 had been taken and not lapsed", func(f *forged) {
+			f.Stocks = append(f.Stocks, Stock{Sent: ms(10_400), Answered: ms(10_410), Capacity: 5, Available: 2, Held: 1, Sold: 2})
+		}},
+		"a reading of sales that were not made": {"R6", "at most 0 had been confirmed", func(f *forged) {
+			f.Stocks[0].Sold, f.Stocks[0].Held = 1, 4
+		}},
+		"units that do not come back": {"R6", "with every hold at its end", func(f *forged) {
+			f.Final.Stock.Available, f.Final.Stock.Held = 2, 1
+		}},
+		"a capacity that has changed": {"R6", "capacity of 6", func(f *forged) {
+			f.Final.Capacity = 6
+		}},
+		"what a reconcile finds": {"R6", "one unit is missing", func(f *forged) {
+			f.Final.Findings = []string{"one unit is missing"}
+		}},
+		"an end that nobody could read": {"R6", "could not be read", func(f *forged) {
+			f.Final = nil
+		}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := forge()
+			test.forge(f)
+			v := Judge(f.History)
+			p := v.broken()[test.promise]
+			if p == nil {
+				t.Fatalf("not noticed; noticed: %v", v.broken())
+			}
+			if p.Breaches == 0 || !strings.Contains(strings.Join(p.Examples, "\n"), test.says) {
+				t.Errorf("%q is not in %q", test.says, p.Examples)
+			}
+			if v.Kept() {
+				t.Error("the verdict is that all was kept")
+			}
+		})
+	}
+}
+
+func (f *forged) confirmRefused(i, at int, why Reason) {
+	f.add(&Call{
+		Kind: ConfirmHold, Buyer: int32(i), Sent: ms(at), Answered: ms(at + 10), Outcome: Refused,
+		Code: codes.FailedPrecondition, Reason: why,
+	})
+}
+
+// TestNotBroken forges what looks like a breach and is none.
+func TestNotBroken(t *testing.T) {
+	tests := map[string]func(*forged){
+		"refused while a request without an answer may have taken the units": func(f *forged) {
+			f.quantities[5] = 3
+			f.add(&Call{Buyer: 5, Sent: ms(10_300), Outcome: NoAnswer})
+			f.Final.Holds = append(f.Final.Holds, *f.hold(5, Lapsed, 9, 0))
+			f.refused(4, ms(10_400), ms(10_410), AllHeld, Numbers{Capacity: 5, Held: 3, Sold: 2, Requested: 1})
+		},
+		"a confirm after the deadline is refused": func(f *forged) {
+			f.confirmRefused(2, 12_000, HoldLapsed)
+		},
+		"a confirm around the deadline is refused": func(f *forged) {
+			f.confirmRefused(2, 10_195, HoldLapsed)
+		},
+		"a confirm met trouble, and its sale is there": func(f *forged) {
+			f.add(&Call{Kind: ConfirmHold, Buyer: 2, Sent: ms(5000), Answered: ms(5010), Outcome: Trouble, Reason: "RESULT_UNKNOWN"})
+			f.Final.Sales = append(f.Final.Sales, f.sale(2))
+			f.Final.Holds[2].State = Sold
+			f.Final.Stock.Sold, f.Final.Stock.Available = 3, 2
+		},
+		"a confirm met trouble, and there is no sale": func(f *forged) {
+			f.add(&Call{Kind: ConfirmHold, Buyer: 2, Sent: ms(5000), Outcome: NoAnswer})
+		},
+		"a late confirm is accepted": func(f *forged) {
+			f.sold(2, ms(12_000), ms(12_010))
+			f.Final.Sales = append(f.Final.Sales, f.sale(2))
+			f.Final.Holds[2].State = Sold
+			f.Final.Stock.Sold, f.Final.Stock.Available = 3, 2
+		},
+		"the holds are read before they end": func(f *forged) {
+			f.Final.Settled = false
+			f.Final.Holds[3].State = Held
+			f.Final.Stock = Stock{Sent: ms(11_200), Answered: ms(11_210), Capacity: 5, Available: 2, Held: 1, Sold: 2}
+		},
+		"requests at the same time get tokens in any order": func(f *forged) {
+			f.Calls[1].Sent = ms(5)
+			f.Calls[0].Hold.Token, f.Calls[1].Hold.Token = f.Calls[1].Hold.Token, f.Calls[0].Hold.Token
+			f.Calls[5].Hold.Token = f.Calls[1].Hold.Token
+			f.Calls[7].Hold.Token = f.Calls[1].Hold.Token
+			f.Calls[4].Sale.Token = f.Calls[0].Hold.Token
+			f.end()
+		},
+		"available is never shown below 0": func(f *forged) {
+			f.add(&Call{Buyer: 5, Sent: ms(300), Outcome: NoAnswer})
+			f.Final.Holds = append(f.Final.Holds, *f.hold(5, Lapsed, 9, 0))
+			f.Stocks[0] = Stock{Sent: ms(400), Answered: ms(410), Capacity: 5, Held: 6}
+		},
+		"an outage prolongs holds": func(f *forged) {
+			f.Calls[6].Hold.Token.Epoch, f.Final.Holds[3].Token.Epoch = 2, 2
+			f.again(2, ms(5000), ms(5010), Held).Hold.Remaining = ms(9000)
+			f.refused(5, ms(12_000), ms(12_010), AllHeld, Numbers{Capacity: 5, Held: 3, Sold: 2, Requested: 2})
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := forge()
+			change(f)
+			for id, p := range Judge(f.History).broken() {
+				t.Errorf("%s: %q", id, p.Examples)
+			}
+		})
+	}
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/report"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/result"
+)
+
+const (
+	createLimit = 30 * time.Second
+	finalLimit  = 2 * time.Minute
+	lead        = 100 * time.Millisecond // between the first reading of the stock and the first request
+	readings    = 400                    // of the stock, while requests come
+	// After the last deadline, in which a supervisor also ends confirms whose callers were told RESULT_UNKNOWN.
+	settleTime  = 3 * time.Second
+	settlePause = 200 * time.Millisecond
+)
+
+var errBroken = errors.New("a promise was broken")
+
+// rehearsal is one run of a preset.
+type rehearsal struct {
+	*crowdSettings
+	preset string
+	plan   *load.Plan
+	errOut io.Writer
+
+	history history.History
+	result  result.Result
+	open    *load.Open
+	books   *books.Books
+
+	mu     sync.Mutex
+	stocks []history.Stock
+}
+
+// rehearse plays a preset, judges it, and prints what was found.
+func rehearse(ctx context.Context, preset string, s *crowdSettings, out, errOut io.Writer) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent)) // the history grows all the time
+	r := &rehearsal{crowdSettings: s, preset: preset, plan: load.NewPlan(s.crowd()), errOut: errOut}
+	r.result = result.Result{Preset: preset, Addresses: s.Addr, Settings: s.settings(), Started: time.Now()}
+	if s.Noop {
+		if err := r.measureNoop(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.play(ctx); err != nil {
+		return err
+	}
+	r.judge()
+	return r.tell(out)
+}
+
+// measureNoop sends the load to a server that decides nothing.
+func (r *rehearsal) measureNoop(ctx context.Context) error {
+	server, err := startNoop(int64(float64(r.Capacity) / (1 + r.Two)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.stop() }() // it has been used
+	crowd := r.crowd()
+	crowd.Completion = 0
+	open := &load.Open{
+		Plan: load.NewPlan(crowd), Allotment: "launch-noop", Addresses: []string{server.address}, Connections: r.Connections, Start: time.Now(),
+	}
+	if err := open.Connect(ctx); err != nil {
+		return err
+	}
+	watch := machine.NewWatch(map[string]int{"server": server.command.Process.Pid})
+	n := &result.Noop{}
+	begin := open.Now() + lead
+	usage := r.usage(watch, open, begin)
+	stop := r.showProgress("no-op", open, nil)
+	calls := open.Run(ctx, begin)
+	stop()
+	n.Usage = usage()
+	n.Rates = result.RatesOf(calls, begin, r.Duration, r.Requests)
+	n.Decisions, n.Late = result.Decisions(calls), result.Late(calls)
+	r.result.Noop = n
+	return ctx.Err()
+}
+
+// usage reads what is used while requests are sent, from begin on.
+func (r *rehearsal) usage(watch *machine.Watch, open *load.Open, begin time.Duration) func() machine.Usage {
+	var before, after machine.Reading
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		time.Sleep(begin - open.Now())
+		before = watch.Read()
+		time.Sleep(begin + r.Duration - open.Now())
+		after = watch.Read()
+	})
+	return func() machine.Usage {
+		reading.Wait()
+		return after.Since(before)
+	}
+}
+
+// play opens the sale, sends the load, and reads the server's books when it is over.
+func (r *rehearsal) play(ctx context.Context) error {
+	start := time.Now()
+	r.open = &load.Open{
+		Plan: r.plan, Allotment: allotmentID(r.preset), Addresses: r.Addr, Connections: r.Connections, Retries: r.Retries, Start: start,
+	}
+	r.result.Allotment, r.result.Started = r.open.Allotment, start
+	b, err := books.Open(r.Addr[0], r.AdminAddr, r.open.Allotment, r.open.Now)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	r.books = b
+	creating, cancel := context.WithTimeout(ctx, createLimit)
+	defer cancel()
+	if err := b.Create(creating, r.Capacity, r.scaled()); err != nil {
+		return err
+	}
+	if err := r.open.Connect(ctx); err != nil {
+		return err
+	}
+	r.send(ctx)
+
+	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalLimit)
+	defer cancel()
+	settled := ctx.Err() == nil && r.Lapses
+	r.history.Final, err = b.Final(finishing, settled)
+	if err != nil {
+		fmt.Fprintln(r.errOut, "launch:", err) // the verdict says so, too
+	}
+	if err := b.Retire(finishing); err != nil {
+		fmt.Fprintln(r.errOut, "launch:", err)
+	}
+	return nil
+}
+
+// send sends the load while the stock is read, and waits until what was not paid for has lapsed.
+func (r *rehearsal) send(ctx context.Context) {
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	var watcher sync.WaitGroup
+	every := min(max(r.Duration/readings, 20*time.Millisecond), time.Second)
+	watcher.Go(func() { r.books.Watch(watching, every, r.note) })
+	stopProgress := r.showProgress(r.preset, r.open, r.lastStock)
+
+	begin := r.open.Now() + lead
+	usage := r.usage(machine.NewWatch(r.watched()), r.open, begin)
+	r.history = history.History{
+		Allotment: r.open.Allotment, Capacity: r.Capacity, Window: r.scaled(), Buyer: r.plan.Buyer, Calls: r.open.Run(ctx, begin),
+	}
+	r.waitForLapses(ctx)
+	stopProgress()
+	stopWatching()
+	watcher.Wait()
+	if ctx.Err() == nil {
+		r.result.Usage = usage()
+	}
+	r.history.Stocks = r.stocks
+	r.result.Rates = result.RatesOf(r.history.Calls, begin, r.Duration, r.Requests)
+	r.result.Reconnects = r.open.Reconnects()
+}
+
+// waitForLapses waits until every deadline has passed.
+func (r *rehearsal) waitForLapses(ctx context.Context) {
+	if !r.Lapses {
+		return
+	}
+	var last time.Duration
+	for _, c := range r.history.Calls {
+		end := c.Answered
+		switch {
+		case c.Kind == history.CreateHold && c.Outcome == history.Done:
+			end += c.Hold.Remaining
+		case c.Kind == history.CreateHold && c.Outcome != history.Refused:
+			end += r.scaled() // there may be a hold that nobody was told of
+		}
+		last = max(last, end)
+	}
+	for wait := last + settleTime - r.open.Now(); ; wait = settlePause {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		// After an outage, holds keep the time that they had left.
+		if s := r.lastStock(); (s != nil && s.Sent > last && s.Held == 0) || r.open.Now() > last+r.scaled()+settleTime {
+			return
+		}
+	}
+}
+
+func (r *rehearsal) note(s history.Stock) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stocks = append(r.stocks, s)
+}
+
+func (r *rehearsal) lastStock() *history.Stock {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.stocks) == 0 {
+		return nil
+	}
+	return &r.stocks[len(r.stocks)-1]
+}
+
+// judge fills in the result.
+func (r *rehearsal) judge() {
+	h, res := &r.history, &r.result
+	res.Verdict = history.Judge(h)
+	res.Decisions, res.Confirms, res.Late = result.Decisions(h.Calls), result.Confirms(h.Calls), result.Late(h.Calls)
+	res.Outcomes = result.OutcomesOf(h)
+	res.Holds = result.HoldsOf(res.Outcomes, r.Window)
+	res.Series = result.SeriesOf(h)
+	if res.Noop != nil && res.Noop.Decisions.P99 > 0 {
+		res.Noop.Ratio = res.Decisions.P99 / res.Noop.Decisions.P99
+	}
+	over := result.LastAnswer(h.Calls)
+	for _, s := range h.Stocks {
+		if s.Sent >= over {
+			after := result.StockOf(s)
+			res.AfterLoad = &after
+			break
+		}
+	}
+	if h.Final != nil {
+		end := result.StockOf(h.Final.Stock)
+		res.End = &end
+	}
+}
+
+// tell prints the result and writes the files that were asked for.
+func (r *rehearsal) tell(out io.Writer) error {
+	err := r.result.Print(out)
+	if r.JSON != "" {
+		err = errors.Join(err, r.result.Write(r.JSON))
+	}
+	if r.Report != "" {
+		err = errors.Join(err, report.Write(r.Report, &r.result))
+	}
+	if !r.result.Verdict.Kept() {
+		err = errors.Join(err, errBroken)
+	}
+	return err
+}
+
+// allotmentID names an allotment that nobody else has.
+func allotmentID(preset string) string {
+	return fmt.Sprintf("launch-%s-%s-%s", preset, time.Now().UTC().Format("20060102-150405"), strings.ToLower(rand.Text()[:6]))
+}

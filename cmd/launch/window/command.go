@@ -1,0 +1,53 @@
+// Package window is `launch window`: the sizing table of a launch. It answers, from the launch's own numbers, how soon the
+// stock is gone and what each length of a hold costs: too short, and buyers who would have paid lose their hold; too long,
+// and stock that nobody will pay for is kept from those who would.
+package window
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Command is the flags of `launch window`.
+type Command struct {
+	Capacity int64         `default:"5000" placeholder:"N" help:"Items for sale."`
+	Requests int64         `default:"200000" placeholder:"N" help:"Requests that come in --duration."`
+	Duration time.Duration `default:"10s" placeholder:"DURATION" help:"How long the rush lasts."`
+	Items    float64       `default:"1.4" placeholder:"N" help:"Items that a request asks for, on average."`
+	Window   []Window      `default:"30s=0.45,120s=0.65,300s=0.72" placeholder:"LENGTH=SHARE,..." help:"Lengths of a hold, each with the share of holds that are paid for in it (0.65 or 65%)."`
+	From     string        `placeholder:"FILE.json" help:"What a finished run of launch wrote with --json: adds its window, with the share that was really paid for."`
+}
+
+// Validate is called by kong when the command line has been read.
+func (c *Command) Validate() error {
+	switch {
+	case c.Capacity < 1:
+		return errors.New("--capacity must be at least 1")
+	case c.Requests < 1:
+		return errors.New("--requests must be at least 1")
+	case c.Duration <= 0:
+		return errors.New("--duration must be more than 0")
+	case !(c.Items > 0): // NaN is not either
+		return errors.New("--items must be more than 0")
+	default:
+		return nil
+	}
+}
+
+// Run prints the table.
+func (c *Command) Run(_ context.Context, out, _ io.Writer) error {
+	launch := Launch{Capacity: c.Capacity, Requests: c.Requests, Duration: c.Duration, Items: c.Items}
+	windows := c.Window
+	var seen *Run
+	if c.From != "" {
+		run, err := Load(c.From)
+		if err != nil {
+			return fmt.Errorf("--from: %w", err)
+		}
+		seen, windows = &run, append(windows[:len(windows):len(windows)], run.Seen())
+	}
+	return printTable(out, launch, windows, seen)
+}

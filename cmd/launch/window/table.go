@@ -1,0 +1,58 @@
+package window
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// printTable prints the launch and its windows, the last of which is of the run that was seen, if there is one.
+func printTable(out io.Writer, l Launch, windows []Window, seen *Run) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s requests in %s for %s items each, and %s items: %sx the stock.\n",
+		commas(l.Requests), seconds(l.Duration), number(l.Items), commas(l.Capacity), number(l.Demand()))
+	if l.Drains() {
+		fmt.Fprintf(&b, "Gone in %.3f s, after %s requests; the other %s must be told so.\n",
+			l.DrainTime().Seconds(), commas(l.RequestsByDrain()), commas(max(0, l.Requests-l.RequestsByDrain())))
+	} else {
+		fmt.Fprintf(&b, "Not gone in the rush: %.0f items are held.\n", l.Held())
+	}
+	if seen != nil {
+		fmt.Fprintf(&b, "Seen in the run: %s holds of %s granted, %s confirmed: %.1f %%.\n", commas(int64(seen.HoldsGranted)),
+			seconds(seen.Window), commas(int64(seen.HoldsConfirmed)), 100*seen.Seen().Completion)
+	}
+	b.WriteString("\n")
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "window\tpaid for\tsold in round one\tback for round two\twasted item-seconds\t")
+	for i, w := range windows {
+		round, length := l.FirstRound(w), seconds(w.Length)
+		if seen != nil && i == len(windows)-1 {
+			length = "seen: " + length
+		}
+		fmt.Fprintf(table, "%s\t%s %%\t%s\t%s\t%s\t\n", length, number(100*w.Completion),
+			commas(round.Sold), commas(round.Back), commas(round.Wasted))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// seconds writes a length of time as the launch's documents do.
+func seconds(d time.Duration) string { return number(d.Seconds()) + " s" }
+
+// number has at most one digit behind the point.
+func number(f float64) string { return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0") }
+
+// commas writes 82500 as 82,500.
+func commas(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

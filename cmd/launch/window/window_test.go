@@ -1,0 +1,138 @@
+package window
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+)
+
+// launchOf runs the command as `launch window ARGS` does, and returns what it prints.
+func launchOf(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var commands struct {
+		Window Command `cmd:""`
+	}
+	parser, err := kong.New(&commands, kong.Writers(io.Discard, io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(append([]string{"window"}, args...)); err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	err = commands.Window.Run(context.Background(), &out, io.Discard)
+	return out.String(), err
+}
+
+// TestThePublishedTable holds the defaults to the launch that Holdfast was designed for.
+func TestThePublishedTable(t *testing.T) {
+	t.Parallel()
+	got, err := launchOf(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `200,000 requests in 10 s for 1.4 items each, and 5,000 items: 56x the stock.
+Gone in 0.179 s, after 3,571 requests; the other 196,429 must be told so.
+
+  window  paid for  sold in round one  back for round two  wasted item-seconds
+    30 s      45 %              2,250               2,750               82,500
+   120 s      65 %              3,250               1,750              210,000
+   300 s      72 %              3,600               1,400              420,000
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestOwnNumbersAndASeenRun(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "run.json")
+	text := `{"rate": 20000, "holds": {"granted": 800, "confirmed": 500, "window_seconds": 45.5, "lapsed": 300}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := launchOf(t, "--capacity=1000", "--requests=3000", "--duration=1m", "--items=1", "--window=1m=50%", "--from="+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `3,000 requests in 60 s for 1 items each, and 1,000 items: 3x the stock.
+Gone in 20.000 s, after 1,000 requests; the other 2,000 must be told so.
+Seen in the run: 800 holds of 45.5 s granted, 500 confirmed: 62.5 %.
+
+        window  paid for  sold in round one  back for round two  wasted item-seconds
+          60 s      50 %                500                 500               30,000
+  seen: 45.5 s    62.5 %                625                 375               17,063
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestMoreStockThanDemand: what is not asked for is neither held nor wasted.
+func TestMoreStockThanDemand(t *testing.T) {
+	t.Parallel()
+	l := Launch{Capacity: 1000, Requests: 100, Duration: time.Second, Items: 2}
+	if l.Drains() {
+		t.Error("200 of 1,000 items drain the stock")
+	}
+	got := l.FirstRound(Window{Length: 10 * time.Second, Completion: 0.25})
+	if want := (Round{Sold: 50, Back: 150, Wasted: 1500}); got != want {
+		t.Errorf("first round %+v, want %+v", got, want)
+	}
+}
+
+func TestWrongSettingsAreNamed(t *testing.T) {
+	t.Parallel()
+	for arg, want := range map[string]string{
+		"--capacity=0":      "--capacity",
+		"--requests=0":      "--requests",
+		"--duration=0s":     "--duration",
+		"--items=0":         "--items",
+		"--items=NaN":       "--items",
+		"--window=120s":     "LENGTH=SHARE",
+		"--window=120=0.5":  "length of time",
+		"--window=120s=1.1": "share",
+		"--window=120s=x":   "share",
+		"--window=120s=NaN": "share",
+		"--from=nowhere":    "--from",
+	} {
+		if _, err := launchOf(t, arg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v does not name %s", arg, err, want)
+		}
+	}
+}
+
+func TestRunInJSON(t *testing.T) {
+	t.Parallel()
+	want := Run{HoldsGranted: 3571, HoldsConfirmed: 2321, Window: 120 * time.Second}
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(text) != `{"holds":{"granted":3571,"confirmed":2321,"window_seconds":120}}` {
+		t.Errorf("written as %s", text)
+	}
+	var got Run
+	if err := json.Unmarshal(text, &got); err != nil || got != want {
+		t.Errorf("read as %+v, %v", got, err)
+	}
+	for _, bad := range []string{
+		`{}`, `[]`, `{"holds":{"granted":1}}`,
+		`{"holds":{"granted":0,"confirmed":0,"window_seconds":1}}`,
+		`{"holds":{"granted":1,"confirmed":2,"window_seconds":1}}`,
+		`{"holds":{"granted":1,"confirmed":-1,"window_seconds":1}}`,
+		`{"holds":{"granted":1,"confirmed":1,"window_seconds":0}}`,
+	} {
+		if err := json.Unmarshal([]byte(bad), &got); err == nil {
+			t.Errorf("%s is taken for a run", bad)
+		}
+	}
+}

@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"maps"
 	"strings"
+	"sync"
 )
 
 //go:embed *.lua
@@ -23,8 +25,15 @@ type Script struct {
 	SHA    string // by which EVALSHA calls it
 }
 
-// Scripts returns every script by its name.
+// Scripts returns every script by its name. They are read once: folding takes a while.
 func Scripts() (map[string]Script, error) {
+	all, err := scripts()
+	return maps.Clone(all), err
+}
+
+var scripts = sync.OnceValues(read)
+
+func read() (map[string]Script, error) {
 	names, err := fs.Glob(files, "*.lua")
 	if err != nil {
 		return nil, err
@@ -33,7 +42,7 @@ func Scripts() (map[string]Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	scripts := make(map[string]Script, len(names))
+	all := make(map[string]Script, len(names))
 	for _, file := range names {
 		name := strings.TrimSuffix(file, ".lua")
 		if name == prelude {
@@ -48,7 +57,7 @@ func Scripts() (map[string]Script, error) {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		sum := sha1.Sum([]byte(source)) //nolint:gosec // as above
-		scripts[name] = Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:])}
+		all[name] = Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:])}
 	}
-	return scripts, nil
+	return all, nil
 }

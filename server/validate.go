@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-inventory/holdfast/store"
 )
 
 // validator checks requests against the rules in the proto files.
@@ -40,6 +41,9 @@ func newValidator() (*validator, error) {
 
 // check returns a failure that names every field whose rule is broken.
 func (v *validator) check(request any) error {
+	if plain(request) {
+		return nil
+	}
 	message, ok := request.(proto.Message)
 	if !ok {
 		return fmt.Errorf("%T is not a message", request)
@@ -64,6 +68,27 @@ func (v *validator) check(request any) error {
 		violations = append(violations, violation(violatedField(b), problemOf(b)))
 	}
 	return invalid(violations...)
+}
+
+// plain tells, for the request that a launch is made of, that it keeps every rule: ids of ASCII and a quantity that any
+// allotment may allow. The rules of the proto files say the same, but take a twelfth of a call for it, most of it for
+// patterns. What is not plain is theirs to judge.
+func plain(request any) bool {
+	r, ok := request.(*pb.CreateHoldRequest)
+	return ok && store.ValidAllotmentID(r.GetAllotmentId()) && plainID(r.GetBuyerId()) && plainID(r.GetRequestId()) &&
+		r.GetQuantity() >= 1 && r.GetQuantity() <= 1000
+}
+
+func plainID(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // violatedField is the path of the field to blame. A rule over a whole message is named after the field of it that

@@ -119,10 +119,9 @@ func (f *fixture) fill(n int, id func(i int) (buyer, request string)) {
 // length take the next but one (BenchmarkMemoryPerHold).
 func TestMemoryPerHold(t *testing.T) {
 	t.Parallel()
-	measure := bytesPerHold(t, 20_000, uuid)
+	measure := bytesPerHold(t, 100_000, uuid)
 	storetest.Eventually(t, patience, func() error {
 		got := measure()
-		t.Logf("%.0f bytes per hold", got)
 		if got > memoryBudget {
 			return fmt.Errorf("a live hold takes %.0f bytes of Redis, want at most %d", got, memoryBudget)
 		}

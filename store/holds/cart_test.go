@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/local"
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
@@ -269,4 +270,28 @@ func TestBatchWithDamage(t *testing.T) {
 	}
 	f.places = nil
 	f.broken()
+}
+
+// A batch is bounded by its lines: many large carts do not keep Redis from everyone else in one go.
+func TestCartsAreHeavy(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1000, onRedis(storetest.NewRedis(t, local.RedisOptions{}).URL()))
+	const carts, lines = 80, 30
+	places := []store.PlacedLine{line(f.place, 1)}
+	for i := 1; i < lines; i++ {
+		places = append(places, line(f.allot(fmt.Sprintf("%s-%d", f.place.Allotment, i), f.place.Group, 1000), 1))
+	}
+	before := f.evalsha()
+	together(carts, func(i int) {
+		if _, err := f.Create(f.ctx(), cart(fmt.Sprint("buyer-", i), "request", places...)); err != nil {
+			t.Errorf("cart %d: %v", i, err)
+		}
+	})
+	if calls := f.evalsha() - before; calls < carts*lines/batchMost {
+		t.Errorf("%d carts of %d lines in %d calls, want at least %d", carts, lines, calls, carts*lines/batchMost)
+	}
+	if w := createOp(cart("b", "r", places...), make([]store.Place, lines), nil).weight(); w != lines {
+		t.Errorf("a cart of %d lines weighs %d", lines, w)
+	}
+	f.want(fmt.Sprintf("held %d", carts))
 }

@@ -36,6 +36,7 @@ func TestRedisLostUnderLoad(t *testing.T) {
 			if err := loss.lose(t.Context(), w, r); err != nil {
 				t.Fatal(err)
 			}
+			w.broken = true
 			load.until(load.sold.Load() + 100)
 			load.stop()
 			for i := 0; ; i++ { // the rest, to the last unit
@@ -152,6 +153,7 @@ func TestRestartKeepsPromises(t *testing.T) {
 	if err := r.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	w.broken = true
 	var again store.Hold
 	storetest.Eventually(t, patience, func() (err error) {
 		again, err = w.at(1).Hold(w.ctx(), h.ID)

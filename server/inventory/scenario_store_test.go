@@ -49,6 +49,7 @@ func failoverForgets(t *testing.T, w *world, server *local.Redis, kept int) {
 	if err := server.Restart(w.ctx()); err != nil {
 		t.Fatal(err)
 	}
+	w.broken = true
 
 	got := w.each(20, func(i int) (h store.Hold, err error) {
 		err = insist(func() error {

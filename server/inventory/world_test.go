@@ -36,6 +36,7 @@ type world struct {
 	replicas []*replica
 	raw      *redis.Client // for looking, and for doing damage
 	ids      []string      // allotments made
+	broken   bool          // the test has broken connections
 }
 
 // replica is one Inventory with stores of its own.

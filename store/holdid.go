@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"strings"
 )
@@ -75,9 +74,6 @@ func NewBuyerKey(allotment, buyer string) BuyerKey {
 
 // Bucket is the number of the hash, of n, that keeps this buyer's entry and holds.
 func (k BuyerKey) Bucket(n int) int { return int(binary.BigEndian.Uint16(k[:])) & (n - 1) }
-
-// String is the key in hexadecimal.
-func (k BuyerKey) String() string { return hex.EncodeToString(k[:]) }
 
 // BucketsFor is how many hashes of holds an allotment of this capacity gets: at most about 8,192 live holds each. Few,
 // so that a batch reads all of them at once, and none so large that Redis takes long to grow it.

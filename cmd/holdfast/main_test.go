@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 // asHoldfast makes the test's own program run as holdfast: it is what is built.
@@ -108,11 +111,12 @@ func (p *process) exit(t *testing.T, within time.Duration) int {
 // until waits for a condition.
 func until(t *testing.T, within time.Duration, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(within); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s within %v", what, within)
+	storetest.Eventually(t, within, func() error {
+		if !condition() {
+			return errors.New("no " + what)
 		}
-	}
+		return nil
+	})
 }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

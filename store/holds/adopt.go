@@ -107,11 +107,11 @@ func decodePart(p store.Place, r result, now int64) store.Part {
 		part.Buyers = append(part.Buyers, store.BuyerEntry{Key: keyOf(b.text(0)), Held: b.int(1), Sold: b.int(2), Live: b.int(3)})
 	}
 	for _, value := range r.list(4) {
-		switch field := fmt.Sprint(value); len(field) {
-		case len(store.BuyerKey{}):
-			part.DamagedBuyers = append(part.DamagedBuyers, keyOf(field))
-		case len(wholeHash):
+		switch field := fmt.Sprint(value); {
+		case field == wholeHash:
 			part.Damaged = append(part.Damaged, field)
+		case len(field) == len(store.BuyerKey{}):
+			part.DamagedBuyers = append(part.DamagedBuyers, keyOf(field))
 		default:
 			part.Damaged = append(part.Damaged, unpackTag(field))
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 func TestBegin(t *testing.T) {
@@ -349,7 +350,7 @@ func TestConcurrentBegins(t *testing.T) {
 	f := setup(t, 10)
 	replicas := []*fixture{f, f.another()}
 	h := f.hold("buyer", "request", 4)
-	together(20, func(i int) {
+	storetest.Together(20, func(i int) {
 		_, err := replicas[i%2].Begin(f.ctx(), f.beginRequest("order", h))
 		if err != nil {
 			t.Errorf("Begin: %v", err)
@@ -359,7 +360,7 @@ func TestConcurrentBegins(t *testing.T) {
 	var refusedCount [2]int
 	other := f.hold("buyer", "second", 1)
 	results := make([]error, 20)
-	together(20, func(i int) {
+	storetest.Together(20, func(i int) {
 		_, results[i] = replicas[i%2].Begin(f.ctx(), f.beginRequest(fmt.Sprintf("order-%d", i%2), other))
 	})
 	for i, err := range results {

@@ -3,7 +3,6 @@ package holds
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -210,17 +209,3 @@ func adoptNeeded(t testing.TB, err error, places ...store.Place) {
 func near(got, want, tolerance time.Duration) bool { return (got - want).Abs() <= tolerance }
 
 func errOf[T any](_ T, err error) error { return err }
-
-// together runs f for 0..n-1 at once and waits for all.
-func together(n int, f func(i int)) {
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		all.Go(func() {
-			<-start
-			f(i)
-		})
-	}
-	close(start)
-	all.Wait()
-}

@@ -151,7 +151,7 @@ func TestFailingCartHidesNothing(t *testing.T) {
 	second := f.withSecond(0)
 	other := f.another()
 	for i := range 100 {
-		together(2, func(who int) {
+		storetest.Together(2, func(who int) {
 			if who == 0 {
 				_, err := f.Create(f.ctx(), cart("x", fmt.Sprint(i), line(f.place, 2), line(second, 1)))
 				if store.Refused(err, store.SoldOut) == nil && store.Refused(err, store.AllHeld) == nil {
@@ -282,7 +282,7 @@ func TestCartsAreHeavy(t *testing.T) {
 		places = append(places, line(f.allot(fmt.Sprintf("%s-%d", f.place.Allotment, i), f.place.Group, 1000), 1))
 	}
 	before := f.evalsha()
-	together(carts, func(i int) {
+	storetest.Together(carts, func(i int) {
 		if _, err := f.Create(f.ctx(), cart(fmt.Sprint("buyer-", i), "request", places...)); err != nil {
 			t.Errorf("cart %d: %v", i, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 func (f *fixture) claim(holds ...store.Hold) []store.Begun {
@@ -51,7 +52,7 @@ func TestConcurrentClaims(t *testing.T) {
 	f.begin("order", h)
 	f.advance(lease)
 	var won atomic.Int32
-	together(15, func(i int) {
+	storetest.Together(15, func(i int) {
 		got, err := replicas[i%3].Claim(f.ctx(), f.place, ids([]store.Hold{h}), lease)
 		if err != nil {
 			t.Errorf("Claim: %v", err)

@@ -141,7 +141,7 @@ func TestFrozenServer(t *testing.T) {
 	unknown("Create", errOf(f.Create(f.ctx(), f.request("one", "request", 1))))
 	unknown("Extend", errOf(f.Extend(f.ctx(), f.placed(h))))
 	unknown("Begin", errOf(f.Begin(f.ctx(), f.beginRequest("order", h))))
-	together(20, func(i int) {
+	storetest.Together(20, func(i int) {
 		unknown("Create", errOf(f.Create(f.ctx(), f.request(fmt.Sprint("many-", i), "request", 1))))
 	})
 	server.Resume()

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 func TestCreateGrants(t *testing.T) {
@@ -241,7 +242,7 @@ func TestLastUnit(t *testing.T) {
 	for round := range 20 {
 		var granted, refused []string
 		var mu sync.Mutex
-		together(30, func(i int) {
+		storetest.Together(30, func(i int) {
 			name := fmt.Sprintf("%d-%d", round, i)
 			_, err := replicas[i%3].Create(f.ctx(), f.request(name, "request", 1))
 			mu.Lock()
@@ -270,7 +271,7 @@ func TestConcurrentRepeats(t *testing.T) {
 	replicas := []*fixture{f, f.another()}
 	var mu sync.Mutex
 	tokens := map[store.Token]int{}
-	together(40, func(i int) {
+	storetest.Together(40, func(i int) {
 		holds, err := replicas[i%2].Create(f.ctx(), f.request("buyer", "request", 2))
 		if err != nil {
 			t.Errorf("Create: %v", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 func grow(number, units int64) store.Change {
@@ -118,7 +119,7 @@ func TestConcurrentFeeds(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10)
 	replicas := []*fixture{f, f.another(), f.another()}
-	together(12, func(i int) {
+	storetest.Together(12, func(i int) {
 		for n := int64(1); n <= 20; n++ {
 			_, feed, err := replicas[i%3].Apply(f.ctx(), f.place, []store.Change{grow(n, 1), grow(n+1, 1)})
 			if err != nil || feed < n {

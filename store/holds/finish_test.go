@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 func TestFinishSold(t *testing.T) {
@@ -235,7 +236,7 @@ func TestConcurrentFinishes(t *testing.T) {
 	replicas := []*fixture{f, f.another()}
 	h := f.hold("buyer", "request", 5)
 	b := f.begin("order", h)
-	together(20, func(i int) {
+	storetest.Together(20, func(i int) {
 		if err := replicas[i%2].Finish(f.ctx(), []store.FinishLine{f.finishLine(h, soldVerdict(b[0].Hold))}); err != nil {
 			t.Errorf("Finish: %v", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 func limited(n int64) func(*store.Rules) { return func(r *store.Rules) { r.MaxPerBuyer = n } }
@@ -168,7 +169,7 @@ func TestNeedIsShared(t *testing.T) {
 	f.take(n)
 	f.advance(holdTime)
 	start := time.Now()
-	together(n, func(i int) {
+	storetest.Together(n, func(i int) {
 		if _, err := f.Create(f.ctx(), f.request(fmt.Sprintf("new-%d", i), "request", 1)); err != nil {
 			t.Errorf("Create %d: %v", i, err)
 		}

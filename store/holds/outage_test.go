@@ -26,7 +26,7 @@ func TestNoScript(t *testing.T) {
 	var lost atomic.Int64
 	go func() {
 		defer done.Store(true)
-		together(10, func(i int) {
+		storetest.Together(10, func(i int) {
 			for n := range 20 {
 				_, err := replicas[i%2].Create(f.ctx(), f.request(fmt.Sprint(i), fmt.Sprint(n), 1))
 				if errors.Is(err, store.ErrUnavailable) {

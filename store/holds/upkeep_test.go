@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 func TestDue(t *testing.T) {
@@ -74,7 +75,7 @@ func TestConcurrentReleases(t *testing.T) {
 	f.advance(holdTime)
 	replicas := []*fixture{f, f.another(), f.another(), f.another(), f.another()}
 	var released atomic.Int64
-	together(len(replicas), func(i int) {
+	storetest.Together(len(replicas), func(i int) {
 		got, err := replicas[i].Release(f.ctx(), f.place, ids(holds), store.LapseByEvent)
 		if err != nil {
 			t.Errorf("Release: %v", err)

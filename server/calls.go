@@ -14,8 +14,8 @@ import (
 )
 
 // callTimer records how long calls of one method take, by status code, under the names of OpenTelemetry's
-// conventions for RPC. The stock stats handler does so too, at several times the cost for each call: it makes
-// sets of attributes anew. So it is only there for traces.
+// conventions for RPC. The stock stats handler does so too, but makes its sets of attributes anew for each
+// call. So it is only there for traces.
 type callTimer struct {
 	duration metric.Float64Histogram
 	byCode   [codes.Unauthenticated + 1][]metric.RecordOption

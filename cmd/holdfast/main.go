@@ -17,7 +17,7 @@ var (
 )
 
 // gcPercent lets garbage grow to four times the heap before it is collected, unless GOGC says otherwise: what lives is
-// small (some 20 MB), what a call leaves behind is much, and at Go's default collecting it is a quarter of the work of a
+// small, what a call leaves behind is much, and at Go's default collecting it is a quarter of the work of a
 // call (BenchmarkHold in package server, client included). GOMEMLIMIT is obeyed.
 const gcPercent = 400
 

@@ -18,10 +18,7 @@ import (
 
 // TestLimiter: a buyer has its burst, then its rate; another has its own; who waits as told gets through.
 func TestLimiter(t *testing.T) {
-	l, err := newLimiter(BuyerLimit{PerSecond: 10, Burst: 3}, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLimiter(BuyerLimit{PerSecond: 10, Burst: 3}, 100)
 	now := time.Now()
 	for i := range 3 {
 		if wait := l.take("ann", now); wait != 0 {
@@ -49,10 +46,7 @@ func TestLimiter(t *testing.T) {
 // TestLimiterInParallel: a storm gets the burst and the rate, however many callers it has and in whatever order their times
 // arrive, and who stops can go on after the time it was told.
 func TestLimiterInParallel(t *testing.T) {
-	l, err := newLimiter(BuyerLimit{PerSecond: 10, Burst: 5}, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLimiter(BuyerLimit{PerSecond: 10, Burst: 5}, 100)
 	start := time.Now()
 	const callers, seconds = 50, 10
 	var granted atomic.Int64
@@ -79,10 +73,7 @@ func TestLimiterInParallel(t *testing.T) {
 // TestLimiterForgets: memory is bounded by the buyers that came last; a storm is not forgotten while it lasts.
 func TestLimiterForgets(t *testing.T) {
 	const most = 50
-	l, err := newLimiter(BuyerLimit{PerSecond: 1, Burst: 1}, most)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLimiter(BuyerLimit{PerSecond: 1, Burst: 1}, most)
 	now := time.Now()
 	l.take("storm", now)
 	for i := range 10 * most {
@@ -91,8 +82,45 @@ func TestLimiterForgets(t *testing.T) {
 			t.Fatalf("forgotten after %d others", i)
 		}
 	}
-	if n := l.buckets.Len(); n != most {
-		t.Errorf("%d buyers are kept, want %d", n, most)
+	if n := len(l.recent) + len(l.older); n > most || n < most/2 {
+		t.Errorf("%d buyers are kept, want up to %d", n, most)
+	}
+}
+
+// TestLimiterTurns: who comes back after a while finds what it left, and what is full again takes no memory.
+func TestLimiterTurns(t *testing.T) {
+	l := newLimiter(BuyerLimit{PerSecond: 1, Burst: 4}, 1000)
+	now := time.Now()
+	for range 4 {
+		l.take("ann", now)
+	}
+	for _, second := range []int{1, 2, 3, 4, 5, 6, 7, 8} { // one token each
+		now := now.Add(time.Duration(second) * time.Second)
+		l.take("bob", now) // turns pages meanwhile
+		if wait := l.take("ann", now); wait != 0 {
+			t.Errorf("after %d s: wait %v", second, wait)
+		}
+		if wait := l.take("ann", now); wait != time.Second {
+			t.Errorf("after %d s: another one waits %v, want 1s", second, wait)
+		}
+	}
+	for i := range 400 {
+		l.take(fmt.Sprint("buyer-", i), now.Add(time.Duration(10+i)*time.Second))
+	}
+	if n := len(l.recent) + len(l.older); n > 8 {
+		t.Errorf("%d buyers are kept, all but 4 of them with full buckets", n)
+	}
+}
+
+func BenchmarkLimiter(b *testing.B) {
+	l := newLimiter(BuyerLimit{PerSecond: 20, Burst: 40}, mostBuyers)
+	ids := make([]string, 1<<20)
+	for i := range ids {
+		ids[i] = fmt.Sprint("0195c2f1-7d8e-7a31-9f6e-", i)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		l.take(ids[i%len(ids)], time.Now())
 	}
 }
 
@@ -132,10 +160,7 @@ func TestBuyersStorm(t *testing.T) {
 
 // TestNoLimiter: 0 switches it off.
 func TestNoLimiter(t *testing.T) {
-	l, err := newLimiter(BuyerLimit{}, 1)
-	if err != nil || l != nil {
-		t.Fatalf("newLimiter: %v, %v", l, err)
-	}
+	l := newLimiter(BuyerLimit{}, 1)
 	for range 1000 {
 		if wait := l.take("ann", time.Now()); wait != 0 {
 			t.Fatalf("wait %v without a limit", wait)

@@ -113,16 +113,12 @@ func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := newLimiter(o.BuyerLimit, mostBuyers)
-	if err != nil {
-		return nil, err
-	}
 	return &interceptors{
 		log:       o.Logger,
 		methods:   methodTable(o.Budgets, recorders),
 		fallback:  method{budget: o.Budgets.Call},
 		validator: validator,
-		limiter:   limiter,
+		limiter:   newLimiter(o.BuyerLimit, mostBuyers),
 		panics:    panics,
 		ending:    ending,
 		running:   new(running),

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 )
 
 // callTimer records how long calls of one method take, by status code, under the names of OpenTelemetry's
@@ -43,21 +42,38 @@ func newCallTimer(duration metric.Float64Histogram, fullMethod string) *callTime
 	return t
 }
 
-func (t *callTimer) record(ctx context.Context, took time.Duration, err error) {
-	code := codes.OK
-	if err != nil {
-		code = codeOf(err)
-	}
+func (t *callTimer) record(ctx context.Context, took time.Duration, code codes.Code) {
 	if int(code) < len(t.byCode) {
 		t.duration.Record(ctx, took.Seconds(), t.byCode[code]...)
 	}
 }
 
-// codeOf is the code of an error on its way out.
-func codeOf(err error) codes.Code {
-	var f *failure
-	if errors.As(err, &f) {
-		return f.status.Code()
+// arrival is the context of a call that knows when it came. Its handler may begin later: with more calls than cores that
+// is most of what a call waits.
+type arrival struct {
+	context.Context
+	at time.Time
+}
+
+type arrivalKey struct{}
+
+// arrive is called by gRPC when it has read the headers of a call.
+func arrive(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	return &arrival{Context: ctx, at: time.Now()}, nil
+}
+
+// Value finds the arrival itself.
+func (a *arrival) Value(key any) any {
+	if key == (arrivalKey{}) {
+		return a
 	}
-	return status.Code(err)
+	return a.Context.Value(key)
+}
+
+// arrivalOf is when a call came; now, without gRPC.
+func arrivalOf(ctx context.Context) time.Time {
+	if a, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
+		return a.at
+	}
+	return time.Now()
 }

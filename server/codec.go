@@ -54,16 +54,18 @@ func receive(from func(any) error, into any) error {
 	return nil
 }
 
-// receiving is a service whose unary handlers receive their requests by way of a decoding. Streams do so in
-// their interceptor.
-func receiving(service grpc.ServiceDesc) *grpc.ServiceDesc {
+// receiving is a service whose unary handlers receive their requests by way of a decoding, once they are past the door.
+// Streams do so in their interceptor.
+func (i *interceptors) receiving(service grpc.ServiceDesc) *grpc.ServiceDesc {
 	service.Methods = slices.Clone(service.Methods)
 	for n := range service.Methods {
-		handler := service.Methods[n].Handler
+		handler, name := service.Methods[n].Handler, "/"+service.ServiceName+"/"+service.Methods[n].MethodName
 		service.Methods[n].Handler = func(
 			srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor,
 		) (any, error) {
-			return handler(srv, ctx, func(v any) error { return receive(dec, v) }, interceptor)
+			return i.atDoor(ctx, name, func() (any, error) {
+				return handler(srv, ctx, func(v any) error { return receive(dec, v) }, interceptor)
+			})
 		}
 	}
 	return &service

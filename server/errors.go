@@ -73,30 +73,36 @@ func (f *failure) GRPCStatus() *status.Status { return f.status }
 
 // failureOf is the mapping of errors to statuses. There is no other.
 func failureOf(err error) *failure {
-	var known *failure
-	var refusal *store.Refusal
-	var field *store.InvalidField
-	var adopt *store.AdoptNeeded
-	var often *tooOften
-	switch {
-	case errors.As(err, &known):
+	if refusal, ok := err.(*store.Refusal); ok { //nolint:errorlint // nearly every answer of a launch: no need to look inside
+		return refused(refusal)
+	}
+	if known, ok := errors.AsType[*failure](err); ok {
 		return known
+	}
+	switch {
 	case errors.Is(err, store.ErrConstraint):
 		return internal(err)
 	case errors.Is(err, store.ErrResultUnknown): // whatever the step met on its way
 		return retryable(codes.Unavailable, reasonResultUnknown, retryUnknown, nil)
-	case errors.As(err, &refusal):
-		return refused(refusal)
-	case errors.As(err, &field):
-		return invalid(violation(field.Field, field.Problem))
 	case errors.Is(err, errPanic):
 		return newFailure(codes.Internal, internalText, "INTERNAL", 0)
 	case errors.Is(err, errStopping):
 		return newFailure(codes.Unavailable, "the server is stopping: open the stream again", "STOPPING", jittered(retryStopping))
-	case errors.As(err, &often):
+	}
+	if refusal, ok := errors.AsType[*store.Refusal](err); ok {
+		return refused(refusal)
+	}
+	if field, ok := errors.AsType[*store.InvalidField](err); ok {
+		return invalid(violation(field.Field, field.Problem))
+	}
+	if often, ok := errors.AsType[*tooOften](err); ok {
 		return retryable(codes.ResourceExhausted, reasonRateLimited, often.wait,
 			facts{{"limit", strconv.FormatFloat(often.limit, 'f', -1, 64)}})
-	case errors.As(err, &adopt):
+	}
+	if over, ok := errors.AsType[*overloaded](err); ok {
+		return comeAgain(codes.ResourceExhausted, reasonQueueFull, over.wait, nil)
+	}
+	if adopt, ok := errors.AsType[*store.AdoptNeeded](err); ok {
 		return retryable(codes.Unavailable, reasonRebuilding, retryRebuilding, facts{{"allotment_id", adopt.Places[0].Allotment}})
 	}
 	return troubleOf(err)
@@ -141,7 +147,12 @@ func refused(r *store.Refusal) *failure {
 }
 
 func retryable(code codes.Code, reason string, delay time.Duration, f facts) *failure {
-	return newFailure(code, troubleText(reason), reason, jittered(delay), errorInfo(reason, f))
+	return comeAgain(code, reason, jittered(delay), f)
+}
+
+// comeAgain is trouble that is to be over after exactly so long.
+func comeAgain(code codes.Code, reason string, delay time.Duration, f facts) *failure {
+	return newFailure(code, troubleText(reason), reason, delay, errorInfo(reason, f))
 }
 
 func troubleText(reason string) string {

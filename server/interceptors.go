@@ -12,8 +12,11 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/budget"
 )
 
 // streamPatience is how long a stopping server waits for a stream's handler to return by itself.
@@ -23,9 +26,10 @@ const streamPatience = 200 * time.Millisecond
 // given a deadline, validated, and held against its buyer's limit, in this order.
 type interceptors struct {
 	log       *slog.Logger
-	methods   map[string]method // by full name
-	fallback  method            // health and reflection
+	methods   map[string]*method // by full name
+	fallback  *method            // health and reflection
 	validator *validator
+	door      *door
 	limiter   *limiter
 	panics    metric.Int64Counter
 	ending    context.Context // done when streams must end
@@ -40,46 +44,99 @@ type running struct {
 
 // method is what the interceptors know of one.
 type method struct {
-	budget   time.Duration // from arrival to answer; 0: none
-	calls    *callTimer    // nil: not measured
-	recorder *recorder     // nil: not a decision
-	ours     bool          // has rules to be validated
-	limited  bool          // by buyer
+	budget   *budget.Budget // from arrival to answer; nil: none
+	calls    *callTimer     // nil: not measured
+	recorder *recorder      // nil: not a decision
+	ours     bool           // has rules to be validated
+	limited  bool           // by buyer
 }
 
-func (i *interceptors) method(name string) method {
+func (i *interceptors) method(name string) *method {
 	if m, ok := i.methods[name]; ok {
 		return m
 	}
 	return i.fallback
 }
 
-func (i *interceptors) unary() []grpc.UnaryServerInterceptor {
-	return []grpc.UnaryServerInterceptor{i.observe, i.protect, i.limit, i.validate, i.throttle}
-}
-
 func (i *interceptors) stream() []grpc.StreamServerInterceptor {
 	return []grpc.StreamServerInterceptor{i.observeStream, i.protectStream, i.limitStream}
 }
 
-// observe times calls, and counts and times decisions.
-func (i *interceptors) observe(
+// unary is one interceptor for all that is done: a chain of them costs a closure for each, of each call.
+func (i *interceptors) unary(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
 	i.running.calls.Add(1)
 	defer i.running.calls.Add(-1)
-	m := i.method(info.FullMethod)
-	if m.calls == nil {
-		return handler(ctx, req)
+	m, arrived := i.method(info.FullMethod), arrivalOf(ctx)
+	resp, f := i.protect(ctx, m, info.FullMethod, arrived, req, handler)
+	m.record(ctx, time.Since(arrived), f)
+	if f != nil {
+		return nil, f
 	}
-	start := time.Now()
-	resp, err := handler(ctx, req)
-	took := time.Since(start)
-	m.calls.record(ctx, took, err)
+	return resp, nil
+}
+
+// record times a call, and counts and times a decision. f is nil if it went well.
+func (m *method) record(ctx context.Context, took time.Duration, f *failure) {
+	code, outcome := codes.OK, "OK"
+	if f != nil {
+		code, outcome = f.status.Code(), f.outcome
+	}
+	if m.calls != nil {
+		m.calls.record(ctx, took, code)
+	}
 	if m.recorder != nil {
-		m.recorder.record(ctx, took, err)
+		m.recorder.record(ctx, took, outcome)
+	}
+}
+
+// protect turns errors and panics into failures.
+func (i *interceptors) protect(
+	ctx context.Context, m *method, name string, arrived time.Time, req any, handler grpc.UnaryHandler,
+) (resp any, f *failure) {
+	defer func() {
+		if r := recover(); r != nil {
+			f = i.failed(ctx, name, i.panicked(ctx, name, r))
+		}
+	}()
+	resp, err := i.limit(ctx, m, arrived, req, handler)
+	if err != nil {
+		return nil, i.failed(ctx, name, err)
+	}
+	return resp, nil
+}
+
+// limit gives a call its budget, unless the caller gave it less. When the budget runs out before the caller's
+// deadline that is trouble of ours, which the caller is told to repeat, and not its deadline.
+func (i *interceptors) limit(
+	ctx context.Context, m *method, arrived time.Time, req any, handler grpc.UnaryHandler,
+) (any, error) {
+	limited := ctx
+	if m.budget != nil {
+		limited = m.budget.Context(ctx, arrived)
+	}
+	resp, err := i.admit(limited, m, req, handler)
+	if err != nil && limited != ctx && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil &&
+		failureOf(err).outcome == outcomeDeadline {
+		err = fmt.Errorf("%w: not decided within %v", store.ErrUnavailable, m.budget.Time())
 	}
 	return resp, err
+}
+
+// admit holds a request against the rules of its fields, and its buyer against its limit, before anything is done for it.
+func (i *interceptors) admit(ctx context.Context, m *method, req any, handler grpc.UnaryHandler) (any, error) {
+	if m.ours {
+		if err := i.validator.check(req); err != nil {
+			return nil, err
+		}
+	}
+	if of, ok := req.(interface{ GetBuyerId() string }); ok && m.limited {
+		if wait := i.limiter.take(of.GetBuyerId(), time.Now()); wait > 0 {
+			return nil, &tooOften{wait: wait, limit: i.limiter.limit.PerSecond}
+		}
+	}
+	return handler(ctx, req)
 }
 
 func (i *interceptors) observeStream(
@@ -88,24 +145,9 @@ func (i *interceptors) observeStream(
 	start := time.Now()
 	err := handler(srv, ss)
 	if m := i.method(info.FullMethod); m.calls != nil {
-		m.calls.record(ss.Context(), time.Since(start), err)
+		m.calls.record(ss.Context(), time.Since(start), status.Code(err))
 	}
 	return err
-}
-
-// protect turns errors and panics into statuses.
-func (i *interceptors) protect(
-	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
-) (resp any, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = i.panicked(ctx, info.FullMethod, r)
-		}
-		if err != nil {
-			resp, err = nil, i.failed(ctx, info.FullMethod, err)
-		}
-	}()
-	return handler(ctx, req)
 }
 
 func (i *interceptors) protectStream(
@@ -131,7 +173,7 @@ func (i *interceptors) panicked(ctx context.Context, name string, value any) err
 }
 
 // failed maps err. Trouble that comes from the caller's own deadline or departure is called that.
-func (i *interceptors) failed(ctx context.Context, name string, err error) error {
+func (i *interceptors) failed(ctx context.Context, name string, err error) *failure {
 	f := failureOf(err)
 	trouble := f.outcome == reasonStoreUnavailable || f.outcome == reasonRebuilding
 	if gone := ctx.Err(); gone != nil && trouble && errors.Is(err, gone) {
@@ -139,24 +181,6 @@ func (i *interceptors) failed(ctx context.Context, name string, err error) error
 	}
 	f.send(ctx, i.log, name)
 	return f
-}
-
-// limit gives a call its budget, unless the caller gave it less. When the budget runs out before the caller's
-// deadline that is trouble of ours, which the caller is told to repeat, and not its deadline.
-func (i *interceptors) limit(
-	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
-) (any, error) {
-	budget := i.method(info.FullMethod).budget
-	if deadline, ok := ctx.Deadline(); budget == 0 || (ok && time.Until(deadline) <= budget) {
-		return handler(ctx, req)
-	}
-	limited, cancel := context.WithTimeout(ctx, budget)
-	defer cancel()
-	resp, err := handler(limited, req)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && failureOf(err).outcome == outcomeDeadline {
-		err = fmt.Errorf("%w: not decided within %v", store.ErrUnavailable, budget)
-	}
-	return resp, err
 }
 
 // limitStream ends a stream when the server stops.
@@ -203,32 +227,6 @@ func (i *interceptors) handle(ctx context.Context, name string, handler func() e
 	case <-soon.C:
 		return errStopping
 	}
-}
-
-// validate holds a request against the rules of its fields.
-func (i *interceptors) validate(
-	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
-) (any, error) {
-	if i.method(info.FullMethod).ours {
-		if err := i.validator.check(req); err != nil {
-			return nil, err
-		}
-	}
-	return handler(ctx, req)
-}
-
-// throttle answers a buyer that asks too often, before anything is done for it.
-func (i *interceptors) throttle(
-	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
-) (any, error) {
-	if i.method(info.FullMethod).limited {
-		if of, ok := req.(interface{ GetBuyerId() string }); ok {
-			if wait := i.limiter.take(of.GetBuyerId(), time.Now()); wait > 0 {
-				return nil, &tooOften{wait: wait, limit: i.limiter.limit.PerSecond}
-			}
-		}
-	}
-	return handler(ctx, req)
 }
 
 // stream is a stream with a context of our own, whose requests are validated.

@@ -270,7 +270,7 @@ func TestEveryMethodIsKnown(t *testing.T) {
 		for _, m := range info.Methods {
 			count++
 			known, ok := table["/"+service+"/"+m.Name]
-			if !ok || !known.ours || (known.budget == 0) != m.IsServerStream {
+			if !ok || !known.ours || (known.budget == nil) != m.IsServerStream {
 				t.Errorf("%s/%s: %+v", service, m.Name, known)
 			}
 		}

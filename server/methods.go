@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,17 +9,18 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-inventory/holdfast/store/budget"
 )
 
 // Budgets is how long calls may take, from arrival to answer. A caller's earlier deadline counts instead.
 type Budgets struct {
-	Decision  time.Duration // on stock: holds and availability. Default 100 ms; the use cases give up at 90 ms
+	Decision  time.Duration // on stock: holds and availability. Default 90 ms, so that answers are there within 100
 	Call      time.Duration // confirms, sales, and what operators do. Default 2 s
 	Reconcile time.Duration // reads all of an allotment, several times. Default 30 s
 }
 
 func (b Budgets) withDefaults() Budgets {
-	b.Decision = orDefault(b.Decision, 100*time.Millisecond)
+	b.Decision = orDefault(b.Decision, 90*time.Millisecond)
 	b.Call = orDefault(b.Call, 2*time.Second)
 	b.Reconcile = orDefault(b.Reconcile, 30*time.Second)
 	return b
@@ -35,14 +35,15 @@ func orDefault[T comparable](value, byDefault T) T {
 }
 
 // methodTable lists every method of both services.
-func methodTable(b Budgets, r *recorders) map[string]method {
-	table := map[string]method{}
-	add := func(budget time.Duration, names ...string) {
+func methodTable(b Budgets, r *recorders) map[string]*method {
+	table := map[string]*method{}
+	add := func(limit *budget.Budget, names ...string) {
 		for _, name := range names {
-			table[name] = method{budget: budget, ours: true, calls: newCallTimer(r.calls, name)}
+			table[name] = &method{budget: limit, ours: true, calls: newCallTimer(r.calls, name)}
 		}
 	}
-	add(b.Decision,
+	calls := budget.New(b.Call)
+	add(budget.New(b.Decision),
 		pb.InventoryService_GetAvailability_FullMethodName,
 		pb.InventoryService_BatchGetAvailability_FullMethodName,
 		pb.InventoryService_CreateHold_FullMethodName,
@@ -51,7 +52,7 @@ func methodTable(b Budgets, r *recorders) map[string]method {
 		pb.InventoryService_ExtendHold_FullMethodName,
 		pb.InventoryService_CancelHold_FullMethodName,
 	)
-	add(b.Call,
+	add(calls,
 		pb.InventoryService_ConfirmHold_FullMethodName,
 		pb.InventoryService_BatchConfirmHolds_FullMethodName,
 		pb.InventoryService_GetSale_FullMethodName,
@@ -60,11 +61,10 @@ func methodTable(b Budgets, r *recorders) map[string]method {
 	for name, m := range table {
 		m.recorder = r.forMethod(name)
 		m.limited = name == pb.InventoryService_CreateHold_FullMethodName || name == pb.InventoryService_BatchCreateHolds_FullMethodName
-		table[name] = m
 	}
-	add(0, pb.InventoryService_WatchAvailability_FullMethodName)
-	add(b.Reconcile, pb.AdminService_ReconcileAllotment_FullMethodName)
-	add(b.Call,
+	add(nil, pb.InventoryService_WatchAvailability_FullMethodName)
+	add(budget.New(b.Reconcile), pb.AdminService_ReconcileAllotment_FullMethodName)
+	add(calls,
 		pb.AdminService_CreateAllotment_FullMethodName,
 		pb.AdminService_GetAllotment_FullMethodName,
 		pb.AdminService_ListAllotments_FullMethodName,
@@ -139,15 +139,7 @@ func outcomes() []string {
 	return all
 }
 
-func (r *recorder) record(ctx context.Context, took time.Duration, err error) {
-	outcome := "OK"
-	if err != nil {
-		outcome = "OTHER"
-		var f *failure
-		if errors.As(err, &f) {
-			outcome = f.outcome
-		}
-	}
+func (r *recorder) record(ctx context.Context, took time.Duration, outcome string) {
 	options, ok := r.outcomes[outcome]
 	if !ok {
 		options = r.other

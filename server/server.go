@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-inventory/holdfast/store/budget"
 )
 
 const (
@@ -59,9 +60,9 @@ type Server struct {
 	main    *endpoint
 	admin   *endpoint // nil: on the main one
 
-	end      context.CancelFunc // ends streams
-	running  *running
-	stopOnce sync.Once
+	end          context.CancelFunc // ends streams
+	interceptors *interceptors
+	stopOnce     sync.Once
 }
 
 // endpoint is what listens at one address.
@@ -82,10 +83,10 @@ func New(o Options) (*Server, error) {
 		end()
 		return nil, err
 	}
-	s := &Server{options: o, end: end, running: i.running}
+	s := &Server{options: o, end: end, interceptors: i}
 	s.main = newEndpoint(o, i, pb.InventoryService_ServiceDesc.ServiceName)
 	checkouts := &checkouts{stock: o.Checkouts, holds: o.Checkouts, sales: o.Checkouts}
-	s.main.server.RegisterService(receiving(pb.InventoryService_ServiceDesc), checkouts)
+	s.main.server.RegisterService(i.receiving(pb.InventoryService_ServiceDesc), checkouts)
 
 	forOperators := s.main
 	if o.SeparateAdmin {
@@ -94,7 +95,7 @@ func New(o Options) (*Server, error) {
 	}
 	forOperators.health.add(pb.AdminService_ServiceDesc.ServiceName)
 	operators := &operators{allotments: o.Operators, audits: o.Operators}
-	forOperators.server.RegisterService(receiving(pb.AdminService_ServiceDesc), operators)
+	forOperators.server.RegisterService(i.receiving(pb.AdminService_ServiceDesc), operators)
 	return s, nil
 }
 
@@ -116,8 +117,9 @@ func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
 	return &interceptors{
 		log:       o.Logger,
 		methods:   methodTable(o.Budgets, recorders),
-		fallback:  method{budget: o.Budgets.Call},
+		fallback:  &method{budget: budget.New(o.Budgets.Call)},
 		validator: validator,
+		door:      newDoor(),
 		limiter:   newLimiter(o.BuyerLimit, mostBuyers),
 		panics:    panics,
 		ending:    ending,
@@ -134,7 +136,8 @@ func newEndpoint(o Options, i *interceptors, services ...string) *endpoint {
 
 func serverOptions(o Options, i *interceptors) []grpc.ServerOption {
 	options := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(i.unary()...),
+		grpc.InTapHandle(arrive),
+		grpc.UnaryInterceptor(i.unary),
 		grpc.ChainStreamInterceptor(i.stream()...),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{

@@ -30,7 +30,7 @@ func (s *Server) stop(ctx context.Context) {
 		all.Go(func() { s.stopEndpoint(hard, e) })
 	}
 	all.Wait()
-	s.running.streams.Wait()
+	s.interceptors.running.streams.Wait()
 }
 
 func (s *Server) stopEndpoint(ctx context.Context, e *endpoint) {
@@ -58,7 +58,7 @@ func (s *Server) stuck(ctx context.Context, graceful <-chan struct{}) string {
 		case <-ctx.Done():
 			return "calls were still running at the end of the stop timeout and are cut off"
 		case now := <-ticker.C:
-			if s.running.calls.Load() > 0 {
+			if s.interceptors.running.calls.Load() > 0 {
 				busy = now
 			} else if now.Sub(busy) >= flushTime {
 				return "connections whose peers do not take the last answers are cut off"

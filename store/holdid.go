@@ -31,8 +31,9 @@ type HoldID struct {
 // NewHoldID derives the id of the hold that this buyer's request makes at this allotment.
 func NewHoldID(allotment, buyer, request string) HoldID {
 	var tag [tagBytes]byte
-	copy(tag[:digestBytes], digest(allotment, buyer, request))
-	copy(tag[digestBytes:], digest(allotment, buyer)[:buyerBytes])
+	hold, key := digest(allotment, buyer, request), NewBuyerKey(allotment, buyer)
+	copy(tag[:digestBytes], hold[:])
+	copy(tag[digestBytes:], key[:])
 	return HoldID{Allotment: allotment, Tag: base64.RawURLEncoding.EncodeToString(tag[:])}
 }
 
@@ -69,7 +70,8 @@ type BuyerKey [buyerBytes]byte
 
 // NewBuyerKey is the key of a buyer at an allotment.
 func NewBuyerKey(allotment, buyer string) BuyerKey {
-	return BuyerKey(digest(allotment, buyer)[:buyerBytes])
+	sum := digest(allotment, buyer)
+	return BuyerKey(sum[:buyerBytes])
 }
 
 // Bucket is the number of the hash, of n, that keeps this buyer's entry and holds.
@@ -98,13 +100,12 @@ func ValidAllotmentID(id string) bool {
 	return true
 }
 
-func digest(parts ...string) []byte {
-	h := sha256.New()
-	var size [4]byte
+// digest is the SHA-256 of parts that are each preceded by their length.
+func digest(parts ...string) [sha256.Size]byte {
+	text := make([]byte, 0, 512) // on the stack
 	for _, part := range parts {
-		binary.BigEndian.PutUint32(size[:], uint32(len(part))) //nolint:gosec // ids are at most 128 characters
-		h.Write(size[:])
-		h.Write([]byte(part))
+		text = binary.BigEndian.AppendUint32(text, uint32(len(part))) //nolint:gosec // ids are at most 128 characters
+		text = append(text, part...)
 	}
-	return h.Sum(nil)
+	return sha256.Sum256(text)
 }

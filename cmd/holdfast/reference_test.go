@@ -11,6 +11,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/holdfast-inventory/holdfast/docs/model"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
@@ -24,7 +25,7 @@ func TestReferenceWorkload(t *testing.T) {
 	c := startCluster(t, 3)
 	admin := pb.NewAdminServiceClient(c.conns[0])
 	if _, err := admin.CreateAllotment(t.Context(), &pb.CreateAllotmentRequest{
-		Allotment: &pb.Allotment{Id: "drop", Capacity: model.Capacity},
+		Allotment: &pb.Allotment{Id: "drop", Capacity: model.Capacity, HoldDuration: durationpb.New(time.Hour)}, // longer than any machine takes for it
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -44,24 +44,24 @@ func (v *Inventory) CreateHolds(ctx context.Context, buyer, request string, line
 }
 
 func (v *Inventory) createRequest(ctx context.Context, buyer, request string, lines []store.Line) (store.CreateRequest, error) {
-	r := store.CreateRequest{BuyerID: buyer, RequestID: request}
-	places := make([]store.Place, len(lines))
-	known := map[string]store.Place{}
-	for i, l := range lines {
+	merged := mergeLines(lines)
+	r := store.CreateRequest{BuyerID: buyer, RequestID: request, Lines: make([]store.PlacedLine, len(merged))}
+	places := make([]store.Place, len(merged))
+	for i, l := range merged {
 		p, err := v.places.place(ctx, l.Allotment)
 		if err != nil {
 			return r, err
 		}
-		places[i], known[l.Allotment] = p, p
-	}
-	for _, l := range mergeLines(lines) {
-		r.Lines = append(r.Lines, store.PlacedLine{Place: known[l.Allotment], Quantity: l.Quantity})
+		places[i], r.Lines[i] = p, store.PlacedLine{Place: p, Quantity: l.Quantity}
 	}
 	return r, sameGroup(places)
 }
 
 // mergeLines adds up the lines of one allotment, and sorts: equal carts are then equal requests.
 func mergeLines(lines []store.Line) []store.Line {
+	if len(lines) == 1 {
+		return lines
+	}
 	sorted := slices.Clone(lines)
 	slices.SortFunc(sorted, func(a, b store.Line) int { return strings.Compare(a.Allotment, b.Allotment) })
 	merged := sorted[:0]

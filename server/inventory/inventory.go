@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/budget"
 )
 
 // Redis is what the use cases need of the hold store.
@@ -71,6 +72,7 @@ type Inventory struct {
 	o      Options
 	log    *slog.Logger
 
+	decisions  *budget.Budget
 	places     *directory
 	adopter    *adopter
 	sweeper    *sweeper
@@ -91,7 +93,7 @@ func New(o Options) (*Inventory, error) {
 	if o.Background == nil {
 		o.Background = o.Ledger
 	}
-	v := &Inventory{redis: o.Redis, ledger: o.Ledger, o: o, log: o.Logger}
+	v := &Inventory{redis: o.Redis, ledger: o.Ledger, o: o, log: o.Logger, decisions: budget.New(o.DecisionTime)}
 	v.places = newDirectory(o.Redis, o.Ledger)
 	v.adopter = newAdopter(v)
 	v.sweeper = newSweeper(v)
@@ -168,8 +170,7 @@ func (v *Inventory) Drain(ctx context.Context) error {
 // decision runs f, which decides on stock, within the time for decisions. An allotment that must
 // be adopted first is, and f runs again.
 func (v *Inventory) decision(ctx context.Context, f func(ctx context.Context) error) error {
-	timed, cancel := context.WithTimeout(ctx, v.o.DecisionTime)
-	defer cancel()
+	timed := v.decisions.Context(ctx, time.Now())
 	err := v.adopted(timed, f)
 	if err != nil && timed.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) &&
 		!errors.Is(err, store.ErrRebuilding) {
@@ -182,8 +183,8 @@ func (v *Inventory) decision(ctx context.Context, f func(ctx context.Context) er
 func (v *Inventory) adopted(ctx context.Context, f func(ctx context.Context) error) error {
 	for {
 		err := f(ctx)
-		var needed *store.AdoptNeeded
-		if !errors.As(err, &needed) {
+		needed, ok := errors.AsType[*store.AdoptNeeded](err)
+		if !ok {
 			return err
 		}
 		for _, p := range needed.Places {

@@ -14,8 +14,8 @@ func (e *retiredError) Error() string { return "allotment " + e.row.Place.Allotm
 
 // closedIfRetired makes the refusal that a request for new stock gets from a retired allotment.
 func closedIfRetired(err error) error {
-	var gone *retiredError
-	if !errors.As(err, &gone) {
+	gone, ok := errors.AsType[*retiredError](err)
+	if !ok {
 		return err
 	}
 	return &store.Refusal{

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/budget"
 )
 
 // lane is a queue of its own, so that a flood of creates delays neither what buyers do with the
@@ -27,17 +28,12 @@ const (
 // do queues o and waits for its result. The result is that of this call alone: nothing is retried
 // but a call that Redis refused to run because it did not know the script.
 func (s *Store) do(ctx context.Context, l lane, o *op) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	o.ctx, o.done = ctx, make(chan struct{})
 	if !s.lanes.Add(l, o) {
 		return store.ErrQueueFull
 	}
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		return fmt.Errorf("%w: no answer in time: %w", store.ErrUnavailable, ctx.Err())
+	if err := budget.Wait(ctx, o.done); err != nil {
+		return fmt.Errorf("%w: no answer in time: %w", store.ErrUnavailable, err)
 	}
 	if o.err != nil || o.past {
 		return o.err

@@ -27,7 +27,7 @@ func BenchmarkHotGroups(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
 			before := f.evalsha()
-			f.refuse(b, places)
+			b.ReportMetric(f.cpu(b.N, func() { f.refuse(b, places) }), "redis-us/request")
 			rate := float64(b.N) / b.Elapsed().Seconds()
 			if groups == 1 {
 				one = rate

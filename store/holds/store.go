@@ -32,7 +32,7 @@ const (
 const upkeepTimeout = 2 * time.Second
 
 // A batch keeps Redis from everyone else while it runs, so it is bounded by its work, not by its requests. The unit is a
-// line, 2 to 9 us of Redis: a request for one hold has one, one for a cart many. A call costs about 60 us besides. So a
+// line, 2 to 9 us of Redis: a request for one hold has one, one for a cart many. A call costs some 50 us besides. So a
 // batch takes at most some 5 ms, be it one call with 512 lines or 57 calls with one each.
 const (
 	batchMost  = 512 // lines in one call

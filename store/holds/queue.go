@@ -24,7 +24,7 @@ const (
 	laneUpkeep lane = "upkeep" // loops, adopts, walks
 )
 
-// flow is what one call can be made of. Within a lane flows take turns, so that nobody waits for all that others ask of a
+// flow is what one call can be made of. In a lane the flows take turns, so that nobody waits for all that others ask of a
 // hot group.
 type flow struct{ script, group string }
 
@@ -104,7 +104,7 @@ func (s *Store) timeoutOf(l lane) time.Duration {
 	return s.timeout
 }
 
-// merge makes the calls of a batch in the order of arrival, leaving out ops whose caller has gone.
+// merge makes the calls of a batch, in its order, leaving out ops whose caller has gone.
 func (s *Store) merge(ops []*op) []*call {
 	var calls []*call
 	open := map[flow]*call{}

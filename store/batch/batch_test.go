@@ -19,15 +19,15 @@ const patience = 20 * time.Second
 
 // held is lanes whose batches wait until the test lets them go.
 type held struct {
-	*Lanes[string, int]
+	*Lanes[string, string, int]
 	t       *testing.T
 	started chan []int    // a batch that begins
 	release chan struct{} // one for each batch
 }
 
-func newHeld(t *testing.T, most, capacity int) *held {
+func newHeld(t *testing.T, limits Limits) *held {
 	h := &held{t: t, started: make(chan []int, 100), release: make(chan struct{})}
-	h.Lanes = NewLanes(most, capacity, one, func(_ string, items []int) {
+	h.Lanes = NewLanes[string, string](limits, one, func(_ string, items []int) {
 		h.started <- slices.Clone(items)
 		<-h.release
 	})
@@ -49,8 +49,13 @@ func (h *held) next(want ...int) {
 
 func (h *held) add(items ...int) {
 	h.t.Helper()
+	h.addTo("flow", items...)
+}
+
+func (h *held) addTo(flow string, items ...int) {
+	h.t.Helper()
 	for _, item := range items {
-		if !h.Add("key", item) {
+		if !h.Add("key", flow, item) {
 			h.t.Fatalf("Add(%d) was refused", item)
 		}
 	}
@@ -71,15 +76,15 @@ func (h *held) idle() error {
 // What is heavy goes in smaller batches, alone if need be, and fills the lane sooner.
 func TestWeight(t *testing.T) {
 	t.Parallel()
-	h := newHeld(t, 10, 30)
+	h := newHeld(t, Limits{Batch: 10, Lane: 60})
 	h.weigh = func(n int) int { return n }
 	h.add(1)
 	h.next(1)
 	h.add(3, 4, 5, 12, 6)
-	if got := h.Waiting("key"); got != 30 {
-		t.Errorf("Waiting = %d, want 30", got)
+	if got := h.Waiting("key"); got != 5 {
+		t.Errorf("Waiting = %d, want 5", got)
 	}
-	if h.Add("key", 1) {
+	if h.Add("key", "flow", 1) {
 		t.Error("more than fits was taken")
 	}
 	for _, batch := range [][]int{{3, 4}, {5}, {12}, {6}} {
@@ -92,7 +97,7 @@ func TestWeight(t *testing.T) {
 
 func TestGathersWhileRunning(t *testing.T) {
 	t.Parallel()
-	h := newHeld(t, 100, 100)
+	h := newHeld(t, Limits{Batch: 100, Lane: 200})
 	h.add(1)
 	h.next(1) // no wait when idle
 	h.add(2, 3, 4)
@@ -113,7 +118,7 @@ func TestGathersWhileRunning(t *testing.T) {
 
 func TestBatchesAreBounded(t *testing.T) {
 	t.Parallel()
-	h := newHeld(t, 3, 100)
+	h := newHeld(t, Limits{Batch: 3, Lane: 200})
 	h.add(1)
 	h.next(1)
 	h.add(2, 3, 4, 5, 6, 7, 8)
@@ -131,16 +136,16 @@ func TestBatchesAreBounded(t *testing.T) {
 // What is in flight does not count: capacity is of those who wait.
 func TestFullLaneRefuses(t *testing.T) {
 	t.Parallel()
-	h := newHeld(t, 10, 2)
+	h := newHeld(t, Limits{Batch: 10, Lane: 4})
 	h.add(1)
 	h.next(1)
 	h.add(2, 3)
 	for range 3 {
-		if h.Add("key", 4) {
+		if h.Add("key", "flow", 4) {
 			t.Fatal("Add to a full lane was accepted")
 		}
 	}
-	if !h.Add("other", 10) {
+	if !h.Add("other", "flow", 10) {
 		t.Error("a full lane refuses another lane's item")
 	}
 	h.next(10)
@@ -156,8 +161,8 @@ func TestFullLaneRefuses(t *testing.T) {
 
 func TestZeroCapacityRefusesAll(t *testing.T) {
 	t.Parallel()
-	l := NewLanes(1, 0, one, func(int, []int) { t.Error("a batch ran") })
-	if l.Add(1, 1) {
+	l := NewLanes[int, int](Limits{Batch: 1}, one, func(int, []int) { t.Error("a batch ran") })
+	if l.Add(1, 1, 1) {
 		t.Error("Add was accepted")
 	}
 }
@@ -166,15 +171,15 @@ func TestZeroCapacityRefusesAll(t *testing.T) {
 func TestLanesAreIndependent(t *testing.T) {
 	t.Parallel()
 	block, done := make(chan struct{}), make(chan struct{})
-	l := NewLanes(10, 10, one, func(key string, _ []int) {
+	l := NewLanes[string, string](Limits{Batch: 10, Lane: 10}, one, func(key string, _ []int) {
 		if key == "slow" {
 			<-block
 			return
 		}
 		close(done)
 	})
-	l.Add("slow", 1)
-	l.Add("quick", 1)
+	l.Add("slow", "flow", 1)
+	l.Add("quick", "flow", 1)
 	select {
 	case <-done:
 	case <-time.After(patience):
@@ -188,13 +193,13 @@ func TestBatchIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var kept [][]int
-	l := NewLanes(4, 1000, one, func(_ string, items []int) {
+	l := NewLanes[string, string](Limits{Batch: 4, Lane: 2000}, one, func(_ string, items []int) {
 		mu.Lock()
 		kept = append(kept, append(items, -1)) // would write into the next items, were there room
 		mu.Unlock()
 	})
 	for i := range 1000 {
-		for !l.Add("key", i) {
+		for !l.Add("key", "flow", i) {
 			runtime.Gosched()
 		}
 	}
@@ -220,15 +225,15 @@ func TestBatchIsNotOverwritten(t *testing.T) {
 // TestStress: each item once, in the order of its producer, never two batches of a key at once; and
 // afterwards neither memory nor goroutines are left. Not parallel: it counts goroutines.
 func TestStress(t *testing.T) {
-	const keys, producers, each = 50, 8, 100
+	const keys, flows, producers, each = 50, 3, 8, 100
 	var running [keys]atomic.Int32
 	var refused atomic.Int64
 	var got [keys][]string // each lane has one writer at a time; the mutex of Lanes orders them
-	l := NewLanes(16, 64, oneText, func(key int, items []string) {
+	l := NewLanes[int, int](Limits{Batch: 16, Call: 2, Lane: 64}, oneText, func(key int, items []string) {
 		if running[key].Add(1) != 1 {
 			t.Error("two batches of a key at once")
 		}
-		if len(items) == 0 || len(items) > 16 {
+		if len(items) == 0 || len(items) > 14 {
 			t.Errorf("a batch of %d", len(items))
 		}
 		got[key] = append(got[key], items...)
@@ -238,7 +243,7 @@ func TestStress(t *testing.T) {
 	for p := range producers {
 		all.Go(func() {
 			for i := range each * keys {
-				for !l.Add(i%keys, fmt.Sprintf("%d %d", p, i/keys)) {
+				for !l.Add(i%keys, p%flows, fmt.Sprintf("%d %d", p, i/keys)) {
 					refused.Add(1)
 					runtime.Gosched()
 				}
@@ -278,8 +283,13 @@ func TestStress(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	l := NewLanes(512, 1<<30, one, func(int, []int) {})
-	for b.Loop() {
-		l.Add(1, 1)
+	for _, flows := range []int{1, 4096} {
+		b.Run(fmt.Sprintf("flows=%d", flows), func(b *testing.B) {
+			l := NewLanes[int, int](Limits{Batch: 520, Call: 8, Lane: 1 << 40}, one, func(int, []int) {})
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				l.Add(1, n%flows, 1)
+			}
+		})
 	}
 }

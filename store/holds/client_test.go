@@ -179,7 +179,7 @@ func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewRedis(t, local.RedisOptions{})
 	f := setup(t, 100, onRedis(server.URL()))
-	f.lanes = batch.NewLanes(2, 3, (*op).weight, f.run)
+	f.lanes = batch.NewLanes[lane, flow](batch.Limits{Batch: 2, Lane: 6}, (*op).weight, f.run)
 	f.hold("warm", "up", 1)
 	sent := &declared{keys: map[string]bool{}}
 	f.client.AddHook(sent)

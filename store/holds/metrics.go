@@ -19,7 +19,7 @@ type metrics struct {
 	drivers   map[store.LapseDriver]metric.MeasurementOption
 }
 
-func newMetrics(provider metric.MeterProvider, lanes *batch.Lanes[lane, *op]) (*metrics, error) {
+func newMetrics(provider metric.MeterProvider, lanes *batch.Lanes[lane, flow, *op]) (*metrics, error) {
 	meter := provider.Meter("github.com/holdfast-inventory/holdfast/store/holds")
 	m := &metrics{lanes: map[lane]metric.MeasurementOption{}, drivers: map[store.LapseDriver]metric.MeasurementOption{}}
 	for _, l := range []lane{laneCreate, laneCaller, laneUpkeep} {

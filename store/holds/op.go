@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
-// op is one caller's request to one script. Ops of one script and group are merged into one call,
-// unless they have arguments in front of the list (head).
+// op is one caller's request to one script. Ops of one flow are merged into one call, unless they have arguments in front
+// of the list (head), or there is none (bare).
 type op struct {
 	script string
 	places []store.Place // one group; the facts of the reply are in this order
@@ -30,8 +30,19 @@ type op struct {
 	reply []result
 }
 
-// weight is how many lines o has.
-func (o *op) weight() int { return max(1, o.items, len(o.places)) }
+func (o *op) flow() flow { return flow{o.script, o.places[0].Group} }
+
+// alone says that o needs a call of its own.
+func (o *op) alone() bool { return len(o.head) > 0 || o.bare }
+
+// weight is how many lines o has, and what a call weighs if it needs its own.
+func (o *op) weight() int {
+	lines := max(1, o.items, len(o.places))
+	if o.alone() {
+		return lines + callWeight
+	}
+	return lines
+}
 
 // result is what a script said of one item: a status, then values.
 type result []any

@@ -25,11 +25,15 @@ const (
 	laneUpkeep lane = "upkeep" // loops, adopts, walks
 )
 
+// flow is what one call can be made of. In a lane the flows take turns, so that nobody waits for all that others ask of a
+// hot group.
+type flow struct{ script, group string }
+
 // do queues o and waits for its result. The result is that of this call alone: nothing is retried
 // but a call that Redis refused to run because it did not know the script.
 func (s *Store) do(ctx context.Context, l lane, o *op) error {
 	o.ctx, o.done = ctx, make(chan struct{})
-	if !s.lanes.Add(l, o) {
+	if !s.lanes.Add(l, o.flow(), o) {
 		return store.ErrQueueFull
 	}
 	if err := budget.Wait(ctx, o.done); err != nil {
@@ -96,27 +100,26 @@ func (s *Store) timeoutOf(l lane) time.Duration {
 	return s.timeout
 }
 
-// merge makes the calls of a batch in the order of arrival, leaving out ops whose caller has gone.
+// merge makes the calls of a batch, in its order, leaving out ops whose caller has gone.
 func (s *Store) merge(ops []*op) []*call {
 	var calls []*call
-	open := map[string]*call{}
+	open := map[flow]*call{}
 	for _, o := range ops {
 		if err := o.ctx.Err(); err != nil {
 			o.err = err
 			close(o.done)
 			continue
 		}
-		if len(o.head) > 0 || o.bare {
+		if o.alone() {
 			c := newCall(o.script)
 			c.add(o)
 			calls = append(calls, c)
 			continue
 		}
-		key := o.script + " " + o.places[0].Group
-		c := open[key]
+		c := open[o.flow()]
 		if c == nil {
 			c = newCall(o.script)
-			open[key] = c
+			open[o.flow()] = c
 			calls = append(calls, c)
 		}
 		c.add(o)

@@ -82,7 +82,7 @@ type Ledger struct {
 	requests   *pool
 	background *pool
 	reads      *pool // of the two, the one for what both requests and loops call
-	lanes      *batch.Lanes[string, *settling]
+	lanes      *batch.Lanes[string, string, *settling]
 	mark       func(point string) // failpoint.Hit; a test in one process may look in
 }
 
@@ -110,7 +110,9 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 		return nil, err
 	}
 	l.reads = l.requests
-	l.lanes = batch.NewLanes(maxConfirms, maxWaiting, (*settling).lines, l.settleLane)
+	// A lane is of one group, as is its only flow, which may take half of it.
+	limits := batch.Limits{Batch: maxConfirms, Lane: 2 * maxWaiting}
+	l.lanes = batch.NewLanes[string, string](limits, (*settling).lines, l.settleLane)
 	return l, nil
 }
 

@@ -43,7 +43,7 @@ func (l *Ledger) Settle(ctx context.Context, group string, c store.Confirm) ([]s
 		return nil, unavailable(context.Cause(ctx))
 	}
 	s := &settling{ctx: ctx, confirm: c, done: make(chan settled, 1)}
-	if !l.lanes.Add(group, s) {
+	if !l.lanes.Add(group, group, s) {
 		return nil, fmt.Errorf("ledger: %w", store.ErrQueueFull)
 	}
 	select {

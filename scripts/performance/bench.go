@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ type bench struct {
 	root    string
 	scratch string            // a folder for what is not kept
 	tests   map[string]string // compiled tests by package
+	log     io.Writer         // how it goes
 }
 
 // prepare builds the programs. What is measured is what ships, so the caller's settings of the runtime do not count.
@@ -45,7 +47,7 @@ func prepare(ctx context.Context) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bench{root: root, scratch: scratch, tests: map[string]string{}}, nil
+	return &bench{root: root, scratch: scratch, tests: map[string]string{}, log: os.Stderr}, nil
 }
 
 func (b *bench) close() { _ = os.RemoveAll(b.scratch) }
@@ -74,14 +76,20 @@ func (b *bench) play(ctx context.Context, cmd *exec.Cmd) (output string, r run, 
 		r.Steal = &percent
 	}
 	if child.Err() != nil {
-		r.Failure = firstLine(lastLine(errOut.String()) + "; " + child.Err().Error())
-		fmt.Fprintf(os.Stderr, "%s\n%s", &out, &errOut)
+		r.Failure = lastLine(errOut.String()) + "; " + child.Err().Error()
+		fmt.Fprintf(b.log, "%s\n%s", &out, &errOut)
 	}
 	return out.String(), r, nil
 }
 
-func firstLine(text string) string {
+// brief is what of an error is published: its first line, without folders of this machine.
+func (b *bench) brief(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
+	for _, folder := range []string{b.root, b.scratch} {
+		if folder != "" {
+			line = strings.ReplaceAll(line, folder+"/", "")
+		}
+	}
 	return line
 }
 

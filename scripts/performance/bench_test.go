@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,7 @@ import (
 
 func TestPlay(t *testing.T) {
 	t.Parallel()
-	b := &bench{}
+	b := &bench{log: io.Discard}
 	out, r, err := b.play(t.Context(), exec.Command("sh", "-c", "echo found"))
 	if err != nil || out != "found\n" || r.Failure != "" {
 		t.Errorf("%q, %+v, %v", out, r, err)
@@ -56,7 +57,7 @@ func TestFacts(t *testing.T) {
 // TestGoBenchmark runs one of another package, and misses one that is not there.
 func TestGoBenchmark(t *testing.T) {
 	t.Parallel()
-	b := &bench{root: "../..", scratch: t.TempDir(), tests: map[string]string{}}
+	b := &bench{root: "../..", scratch: t.TempDir(), tests: map[string]string{}, log: io.Discard}
 	g := benchmark{pkg: "store/batch", match: "^BenchmarkAdd$", time: "10x"}
 	if r, err := g.once(t.Context(), b); err != nil || len(r.Figures) == 0 || r.Figures[0].Name != "Add" {
 		t.Errorf("%+v, %v", r, err)

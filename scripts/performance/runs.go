@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 )
@@ -18,17 +17,16 @@ func (b *bench) measure(ctx context.Context, e experiment, wanted, tries int) ou
 	for len(r.Runs) < tries && ctx.Err() == nil {
 		next, err := e.once(ctx, b)
 		if err != nil { // the next would not get further
-			r.Error = firstLine(err.Error())
+			r.Error = b.brief(err.Error())
+			fmt.Fprintf(b.log, "%s: FAILED: %v\n", e.name, err)
 			break
 		}
+		next.Failure = b.brief(next.Failure)
 		r.Runs = append(r.Runs, next)
 		b.tell(e, len(r.Runs), next)
 		if len(undisturbed(r.Runs)) == wanted {
 			break
 		}
-	}
-	if r.Error != "" {
-		fmt.Fprintf(os.Stderr, "%s: FAILED: %s\n", e.name, r.Error)
 	}
 	r.Date = time.Now().UTC().Truncate(time.Second)
 	return r
@@ -40,7 +38,7 @@ func (b *bench) tell(e experiment, n int, r run) {
 	if r.Failure != "" {
 		line += ", FAILED: " + r.Failure
 	}
-	fmt.Fprintln(os.Stderr, line)
+	fmt.Fprintln(b.log, line)
 }
 
 func stealText(r run) string {

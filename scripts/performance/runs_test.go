@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"testing"
 )
@@ -60,7 +61,7 @@ func TestTries(t *testing.T) {
 			next++
 			return test.runs[next-1], nil
 		}}
-		if r := (&bench{}).measure(t.Context(), e, 2, 4); len(r.Runs) != test.want || r.Error != "" || r.Date.IsZero() {
+		if r := (&bench{log: io.Discard}).measure(t.Context(), e, 2, 4); len(r.Runs) != test.want || r.Error != "" || r.Date.IsZero() {
 			t.Errorf("%s: %+v, want %d runs", name, r, test.want)
 		}
 	}
@@ -74,12 +75,12 @@ func TestFailuresAreKept(t *testing.T) {
 	next := 0
 	e := experiment{once: func(context.Context, *bench) (run, error) {
 		if next++; next > len(runs) {
-			return run{}, errors.New("it is gone\nfor good")
+			return run{}, errors.New("/src/bin/launch is gone\nfor good")
 		}
 		return runs[next-1], nil
 	}}
-	r := (&bench{}).measure(t.Context(), e, 3, 9)
-	want := []string{"run 1 of 2: R1 (never oversold) broken 3 times", "it is gone"}
+	r := (&bench{root: "/src", log: io.Discard}).measure(t.Context(), e, 3, 9)
+	want := []string{"run 1 of 2: R1 (never oversold) broken 3 times", "bin/launch is gone"}
 	if got := r.failures(); !slices.Equal(got, want) {
 		t.Errorf("failures %q, want %q", got, want)
 	}

@@ -21,6 +21,12 @@ import (
 // document is where the results are published. Elsewhere they are an attempt, and the README does not show them.
 const document = "docs/performance.md"
 
+// The rule that the document states.
+const (
+	wantedRuns = 5
+	mostTries  = 15
+)
+
 type settings struct {
 	only        string
 	runs, tries int
@@ -41,8 +47,8 @@ func main() {
 func readSettings() settings {
 	var s settings
 	flag.StringVar(&s.only, "only", "", "measure only these experiments: `NAME,...`, or the beginning of a name, such as closed")
-	flag.IntVar(&s.runs, "runs", 5, "how many undisturbed runs of an experiment are wanted")
-	flag.IntVar(&s.tries, "tries", 15, "how many runs may be tried for that")
+	flag.IntVar(&s.runs, "runs", wantedRuns, "how many undisturbed runs of an experiment are wanted")
+	flag.IntVar(&s.tries, "tries", mostTries, "how many runs may be tried for that")
 	flag.StringVar(&s.out, "out", document, "write the document to this `FILE.md`, and the figures to FILE.json; the README's table is only filled in from "+document)
 	flag.BoolVar(&s.render, "render", false, "measure nothing: write the texts anew from the figures that are there")
 	flag.Usage = func() {

@@ -15,7 +15,7 @@ What was measured, on which machine, and whether it is what was asked. This page
 ` + "`make bench`" + `, from docs/performance.json; do not change them by hand.
 
 Each experiment is run until %d runs had a steal below %d %% (the part of the time of all processors that the machine's host gave
-to others), 15 times at most; then the %[1]d least disturbed runs count, and that is said. Figures are medians of the runs, the least
+to others), %d times at most; then the %[1]d least disturbed runs count, and that is said. Figures are medians of the runs, the least
 and the most in brackets. A run that broke a promise is shown as a failure, whatever its figures. Unless it is said
 otherwise, Redis keeps no file and Postgres does not wait for the disk, as with ` + "`holdfast dev --ephemeral`" + `, all on this
 machine, and started anew for each run.
@@ -25,7 +25,7 @@ machine, and started anew for each run.
 // render writes the document.
 func render(all []experiment, r *record) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, preface, 5, quiet)
+	fmt.Fprintf(&b, preface, wantedRuns, quiet, mostTries)
 	machine := newest(r)
 	if len(r.Results) > 0 {
 		b.WriteString(machineTable(machine))

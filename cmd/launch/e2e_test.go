@@ -132,8 +132,13 @@ func testSeveralServers(t *testing.T, address string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "closed.json")
 	other := strings.Replace(address, "127.0.0.1", "localhost", 1)
-	out := launch(t, "closed", "--addr="+address+","+other, "--in-flight=8", "--duration=200ms", "--warm-up=100ms", "--rounds=2", "--json="+file)
-	mustSay(t, out, "its first server alone", "of the first server's alone", other+": ")
+	var out, errOut strings.Builder
+	args := []string{"closed", "--addr=" + address + "," + other, "--in-flight=8", "--duration=200ms", "--warm-up=100ms", "--rounds=2", "--json=" + file}
+	// On a machine that is too busy, answers are others than refusals. They are counted, too.
+	if code := run(t.Context(), args, &out, &errOut); code != exitOK && !strings.Contains(errOut.String(), "answers were others") {
+		t.Fatalf("exit code %d\n%s\n%s", code, &out, &errOut)
+	}
+	mustSay(t, out.String(), "its first server alone", "of the first server's alone", other+": ")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -12,24 +12,24 @@ var benchmarks = []benchmark{
 		time: "1x", asked: "the same, counted by the processor, which neighbours do not change.",
 	},
 	{
-		name: "decision-size", title: "Decisions by the size of the allotment", pkg: "store/holds", match: "^BenchmarkDecisionBySize$",
-		asked: "what a decision costs with few and with many live holds.",
+		name: "decision-size", title: "Decisions among few and among many holds", pkg: "store/holds", match: "^BenchmarkDecisionBySize$", time: "1x",
+		asked: "Redis CPU of a decision in batches of 128, in an allotment with 1,000 live holds and in one with 1,000,000.",
+		measures: []measure{{name: "DecisionBySize", unit: "x-1e3", what: "with 1,000,000 live holds, to 1,000", target: atMost(1.2)}},
 	},
 	{
-		name: "allotments", title: "Decisions over many allotments", pkg: "store/holds", match: "^BenchmarkAllotments$",
-		asked: "what a decision costs when requests are spread over many allotments.",
+		name: "allotments", title: "Decisions over many allotments", pkg: "store/holds", match: "^BenchmarkAllotments$", time: "1x",
+		asked: "holds of 256 callers who ask for several allotments in turn, each a group of its own; x-one is the rate to that with one allotment.",
 	},
 	{
 		name: "hot-groups", title: "Several hot groups", pkg: "store/holds", match: "^BenchmarkHotGroups$",
-		asked: "the rate of requests that are spread over several groups, each with a call of its own.",
+		asked: "refusals of many callers whose allotments are all of one group or of many; x-one-group is the rate to that of one group.",
 	},
 	{
 		name: "memory", title: "Redis memory of a live hold", pkg: "store/holds", match: "^BenchmarkMemoryPerHold$", time: "1x",
 		asked: "with its marker, indexes and buyer's entry; UUIDs, or other ids of 36 characters, which cannot be packed.",
-		shows: []string{"redis-bytes/hold"},
+		shows: []string{"bytes/hold"},
 		measures: []measure{{
-			name: "MemoryPerHold/ids=uuid/holds=100000", unit: "redis-bytes/hold", target: atMost(450),
-			readme: "Redis memory of a live hold, 100,000 of them",
+			name: "MemoryPerHold/holds=1000000", unit: "bytes/hold", target: atMost(450), readme: "Redis memory of a live hold, 1,000,000 of them",
 		}},
 	},
 	{
@@ -38,11 +38,11 @@ var benchmarks = []benchmark{
 	},
 	{
 		name: "codec", title: "Encoding for the scripts", pkg: "store/holds", match: "^Benchmark(EncodeCreate|DecodeReply)$",
-		asked: "what a request and its reply cost to write and to read.",
+		asked: "the keys and arguments of a call for 128 holds, and its reply.",
 	},
 	{
-		name: "sweep", title: "Sweeping lapsed holds", pkg: "store/holds", match: "^BenchmarkSweep$",
-		asked: "how fast what has lapsed is released.",
+		name: "sweep", title: "Sweeping lapsed holds", pkg: "store/holds", match: "^BenchmarkSweep$", time: "1x",
+		asked: "finding and releasing 10,000 lapsed holds among 1,000,000.",
 	},
 	{
 		name: "sweep-lag", title: "Lag of the sweeper", pkg: "server/inventory", match: "^BenchmarkSweepLag$", time: "1x",
@@ -60,23 +60,31 @@ var benchmarks = []benchmark{
 		name: "batch", title: "Gathering a batch", pkg: "store/batch", match: "^BenchmarkAdd$", asked: "what it costs to be added to one.",
 	},
 	{
-		name: "settle", title: "Sales in Postgres", pkg: "store/ledger", match: "^BenchmarkSettle$",
-		asked: "confirms of one allotment by many callers, through the ledger and by an UPDATE and an INSERT for each.",
-		shows: []string{"sales/s", "p50-ms", "p99-ms"},
+		name: "step", title: "Sales in Postgres", pkg: "store/ledger", match: "^BenchmarkStep$", time: "1x",
+		asked: "the ledger step alone, by writers with groups of confirms of one allotment; x-baseline is the sales a second to those of one " +
+			"UPDATE and INSERT a transaction on 16 connections. Postgres waits for the disk.",
+		measures: []measure{{
+			name: "Step/writers=4/group=16", unit: "x-baseline", target: atLeast(8),
+			readme: "sales a second in Postgres, to those of one UPDATE and INSERT a transaction",
+		}},
 	},
 	{
-		name: "step", title: "The ledger step", pkg: "store/ledger", match: "^BenchmarkStep$",
-		asked: "one transaction after the other, with groups of several sizes.",
-	},
-	{
-		name: "confirm", title: "Confirming", pkg: "cmd/holdfast", match: "^BenchmarkConfirm$", asked: "confirms through gRPC, Redis and Postgres.",
+		name: "confirm", title: "Confirming", pkg: "cmd/holdfast", match: "^BenchmarkConfirm$", time: "1x",
+		asked: "ConfirmHold through gRPC, on stores that keep what they are told; x-baseline is the confirms a second to the sales of one UPDATE " +
+			"and INSERT a transaction on 16 connections.",
+		measures: []measure{
+			{name: "Confirm/callers=64", unit: "x-baseline", target: atLeast(4), readme: "confirms a second through gRPC, to the same"},
+			{name: "Confirm/callers=64", unit: "p99-ms", target: atMost(100)},
+			{name: "Confirm/alone", unit: "redis-round-trips/confirm", target: atMost(2)},
+			{name: "Confirm/alone", unit: "transactions/confirm", target: atMost(1)},
+		},
 	},
 	{
 		name: "grpc", title: "A call through gRPC", pkg: "server", match: "^Benchmark(Hold|SoldOut)$",
 		asked: "the whole of it, client included, the decision taking no time.",
 	},
 	{
-		name: "refusal", title: "Making a refusal's status, and validating a request", pkg: "server", match: "^Benchmark(Refusal|Validate)$",
+		name: "status", title: "Making a refusal's status, and validating a request", pkg: "server", match: "^Benchmark(Refusal|Validate)$",
 		asked: "parts of a call through gRPC.",
 	},
 	{

@@ -57,7 +57,7 @@ func (g benchmark) once(ctx context.Context, b *bench) (run, error) {
 	case r.Failure != "":
 		return run{}, errors.New(r.Failure)
 	default:
-		return run{}, fmt.Errorf("there is no benchmark %s in %s", g.match, g.pkg)
+		return run{}, fmt.Errorf("there is no benchmark %s in %s, or it was skipped", g.match, g.pkg)
 	}
 }
 

@@ -13,7 +13,7 @@ var benchmarks = []benchmark{
 	},
 	{
 		name: "decision-size", title: "Decisions among few and among many holds", pkg: "store/holds", match: "^BenchmarkDecisionBySize$", time: "1x",
-		asked: "Redis CPU of a decision in batches of 128, in an allotment with 1,000 live holds and in one with 1,000,000.",
+		asked:    "Redis CPU of a decision in batches of 128, in an allotment with 1,000 live holds and in one with 1,000,000.",
 		measures: []measure{{name: "DecisionBySize", unit: "x-1e3", what: "with 1,000,000 live holds, to 1,000", target: atMost(1.2)}},
 	},
 	{
@@ -65,7 +65,7 @@ var benchmarks = []benchmark{
 			"UPDATE and INSERT a transaction on 16 connections. Postgres waits for the disk.",
 		measures: []measure{{
 			name: "Step/writers=4/group=16", unit: "x-baseline", target: atLeast(8),
-			readme: "sales a second in Postgres, to those of one UPDATE and INSERT a transaction",
+			readme: "sales a second in Postgres; the baseline is one UPDATE and INSERT a transaction",
 		}},
 	},
 	{
@@ -73,7 +73,7 @@ var benchmarks = []benchmark{
 		asked: "ConfirmHold through gRPC, on stores that keep what they are told; x-baseline is the confirms a second to the sales of one UPDATE " +
 			"and INSERT a transaction on 16 connections.",
 		measures: []measure{
-			{name: "Confirm/callers=64", unit: "x-baseline", target: atLeast(4), readme: "confirms a second through gRPC, to the same"},
+			{name: "Confirm/callers=64", unit: "x-baseline", target: atLeast(4), readme: "confirms a second through gRPC; the same baseline"},
 			{name: "Confirm/callers=64", unit: "p99-ms", target: atMost(100)},
 			{name: "Confirm/alone", unit: "redis-round-trips/confirm", target: atMost(2)},
 			{name: "Confirm/alone", unit: "transactions/confirm", target: atMost(1)},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
 )
@@ -83,11 +84,17 @@ func (r row) seen() string {
 	return text + " (" + least + "-" + most + ")"
 }
 
+// withUnit takes Go's word for a ratio, such as x-baseline, into a sentence.
 func withUnit(number, unit string) string {
-	if unit == "" {
+	base, isRatio := strings.CutPrefix(unit, "x-")
+	switch {
+	case unit == "":
 		return number
+	case isRatio:
+		return number + " times the " + base
+	default:
+		return number + " " + unit
 	}
-	return number + " " + unit
 }
 
 // number writes a figure with as many digits as it is worth.

@@ -10,7 +10,7 @@ const (
 	end   = "<!-- performance:end -->\n"
 )
 
-// readmeTable is the key rows.
+// readmeTable is the key rows, and where they are from.
 func readmeTable(all []experiment, r *record) string {
 	var b strings.Builder
 	b.WriteString("| what | target | seen |\n|---|---|---|\n")
@@ -27,6 +27,10 @@ func readmeTable(all []experiment, r *record) string {
 			}
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", cell(row.readme), cell(row.target.text(row.unit)), cell(seen))
 		}
+	}
+	if len(r.Results) > 0 {
+		last := newest(r)
+		fmt.Fprintf(&b, "\n%s, %d cores; %s.\n", last.Machine.CPU, last.Machine.Cores, last.Date.Format(day))
 	}
 	return b.String()
 }

@@ -21,6 +21,15 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	for unit, want := range map[string]string{"": "8", "ms": "8 ms", "x-baseline": "8 times the baseline"} {
+		if got := withUnit("8", unit); got != want {
+			t.Errorf("%q: %s, want %s", unit, got, want)
+		}
+	}
+}
+
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -101,7 +110,7 @@ func TestReadmeTable(t *testing.T) {
 	}
 	result.Wanted = 3
 	r.put(result)
-	want := head + "| p99 | at most 100 ms | 110 ms (100-120), **not met, disturbed, a run failed** |\n"
+	want := head + "| p99 | at most 100 ms | 110 ms (100-120), **not met, disturbed, a run failed** |\n\nFast, 2 cores; 2026-11-29.\n"
 	if diff := cmp.Diff(want, readmeTable([]experiment{e}, r)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -8,9 +8,9 @@ version  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 revision ?= $(shell git rev-parse --quiet --verify HEAD 2>/dev/null || echo unknown)
 ldflags  := -s -w -X main.version=$(version) -X main.revision=$(revision)
 
-# For `make run` and `make test`, such as: make run args=--ephemeral
+# For `make run`, `make test` and `make bench`, such as: make run args=--ephemeral
 args ?=
-# Which packages `make test` and `make bench` work on.
+# Which packages `make test` works on.
 pkg ?= ./...
 
 .DEFAULT_GOAL := help
@@ -48,9 +48,9 @@ build: ## Build the commands into bin/
 	@CGO_ENABLED=0 go build -trimpath -ldflags '$(ldflags)' -o bin/ ./cmd/...
 
 .PHONY: bench
-bench: ## Run the benchmarks (pkg=./store/holds args='-bench Create -count 5' to choose)
+bench: ## Measure everything and write docs/performance.md, for an hour or more (args='--only launch' to choose)
 	@scripts/setup
-	go test -run '^$$' -bench . -benchmem $(args) $(pkg)
+	go run ./scripts/performance $(args)
 
 .PHONY: image
 image: ## Build the container image, with the engine that is there

@@ -26,7 +26,7 @@ type cli struct {
 	Onsale      onsaleCommand      `cmd:"" default:"withargs" help:"The launch: 200,000 requests in 10 s for 5,000 items. Without the name of a command, this one is meant."`
 	Steady      steadyCommand      `cmd:"" help:"Day by day: a steady rate, and enough for everybody."`
 	SecondRound secondRoundCommand `cmd:"" name:"second-round" help:"What lapses is taken by the buyers who come next."`
-	Closed      closedCommand      `cmd:"" help:"The highest rate: so many callers, each asks again as soon as it is answered, beside a server that decides nothing."`
+	Closed      closedCommand      `cmd:"" help:"The highest rate: so many callers, each asks again as soon as it is answered, beside a server that decides nothing. Of several servers the first also answers alone."`
 	Compare     compare.Command    `cmd:"" help:"The same demand by what people would use instead, beside Holdfast."`
 	Window      window.Command     `cmd:"" help:"How long a hold should last: the sizing table of a launch."`
 	NoopServer  noopCommand        `cmd:"" name:"noop-server" hidden:"" help:"Be the server that decides nothing, until standard input ends."`

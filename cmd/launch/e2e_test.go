@@ -124,6 +124,37 @@ func TestEndToEnd(t *testing.T) {
 			mustSay(t, out, "holdfast", "no-op", "of the no-op's")
 		})
 	}
+	t.Run("closed with several servers", func(t *testing.T) { testSeveralServers(t, address) })
+}
+
+// testSeveralServers takes a server by two names for two.
+func testSeveralServers(t *testing.T, address string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "closed.json")
+	other := strings.Replace(address, "127.0.0.1", "localhost", 1)
+	var out, errOut strings.Builder
+	args := []string{"closed", "--addr=" + address + "," + other, "--in-flight=8", "--duration=200ms", "--warm-up=100ms", "--rounds=2", "--json=" + file}
+	// On a machine that is too busy, answers are others than refusals. They are counted, too.
+	if code := run(t.Context(), args, &out, &errOut); code != exitOK && !strings.Contains(errOut.String(), "answers were others") {
+		t.Fatalf("exit code %d\n%s\n%s", code, &out, &errOut)
+	}
+	mustSay(t, out.String(), "its first server alone", "of the first server's alone", other+": ")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r result.Closed
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Holdfast) != 2 || len(r.First) != 2 || len(r.Noop) != 2 || r.Fairness == nil || r.Servers == nil {
+		t.Fatalf("%+v", r)
+	}
+	for _, round := range r.Holdfast {
+		if round.From[address]+round.From[other] != round.Answers {
+			t.Errorf("of %d answers: %v", round.Answers, round.From)
+		}
+	}
 }
 
 func testOnsale(t *testing.T, address string) {

@@ -137,20 +137,20 @@ func TestServerThatRunsAlready(t *testing.T) {
 	t.Parallel()
 	e := testEnv(t, 4)
 	e.settings.Holdfast = buildHoldfast(t)
-	server, err := startProgram(t.Context(), e)
+	server, err := serve(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := server.stop(stopPatience); err != nil {
+		if err := server.Stop(stopPatience); err != nil {
 			t.Errorf("stop: %v", err)
 		}
 	}()
-	r, table := runCompare(t, "--ways=holdfast", "--capacity=50", "--requests=100", "--workers=8", "--addr="+server.addr)
+	r, table := runCompare(t, "--ways=holdfast", "--capacity=50", "--requests=100", "--workers=8", "--addr="+server.Addr())
 	if row := r.Rows[0]; row.Sold != 50 || row.ValidRefusals != 0 || row.CPU != nil {
 		t.Errorf("%+v in\n%s", row, table)
 	}
-	conn, err := grpc.NewClient(server.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(server.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/holdfast-inventory/holdfast/cmd/launch/program"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // holdfast is a shop that holds and then sells by a Holdfast server.
 type holdfast struct {
-	program *program // nil: it runs without us
+	program *program.Server // nil: it runs without us
 	addr    string
 	conn    *grpc.ClientConn // for all but the holds
 
@@ -49,10 +50,10 @@ func openHoldfast(ctx context.Context, e *env) (_ shop, err error) {
 	}()
 	addr := e.settings.Addr
 	if addr == "" {
-		if s.program, err = startProgram(ctx, e); err != nil {
+		if s.program, err = serve(ctx, e); err != nil {
 			return nil, err
 		}
-		addr = s.program.addr
+		addr = s.program.Addr()
 		if e.settings.RedisURL != "" {
 			e.stores.later(func(ctx context.Context) error { return forget(ctx, e.settings.RedisURL, s.scratch) })
 		}
@@ -62,11 +63,16 @@ func openHoldfast(ctx context.Context, e *env) (_ shop, err error) {
 	return s, err
 }
 
-func (s *holdfast) server() *child {
+// serve starts a server on the stores of the other ways.
+func serve(ctx context.Context, e *env) (*program.Server, error) {
+	return program.Serve(ctx, e.settings.Holdfast, program.Stores{PostgresURL: e.stores.postgresURL, RedisURL: e.stores.redisURL})
+}
+
+func (s *holdfast) server() *program.Child {
 	if s.program == nil {
 		return nil
 	}
-	return s.program.child
+	return s.program.Child
 }
 
 func (s *holdfast) client() pb.InventoryServiceClient { return pb.NewInventoryServiceClient(s.conn) }
@@ -200,8 +206,8 @@ func (s *holdfast) whileServed(ctx context.Context) (context.Context, context.Ca
 	if s.program != nil {
 		go func() {
 			select {
-			case <-s.program.ended:
-				cancel(fmt.Errorf("holdfast has ended: %w\n%s", s.program.err, s.program.log.tail()))
+			case <-s.program.Ended():
+				cancel(fmt.Errorf("holdfast has ended: %w\n%s", s.program.Err(), s.program.Tail()))
 			case <-ctx.Done():
 			}
 		}()
@@ -227,7 +233,7 @@ func (s *holdfast) close() error {
 		failures = append(failures, s.conn.Close())
 	}
 	if s.program != nil {
-		failures = append(failures, s.program.stop(stopPatience))
+		failures = append(failures, s.program.Stop(stopPatience))
 	}
 	return errors.Join(failures...)
 }

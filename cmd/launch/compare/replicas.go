@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/program"
 )
 
 const (
@@ -49,7 +51,7 @@ type replicas struct {
 
 // replica is one process, which takes jobs at its standard input, one after the other.
 type replica struct {
-	*child
+	*program.Child
 	jobs    io.WriteCloser
 	results *json.Decoder
 }
@@ -91,12 +93,12 @@ func startReplica() (*replica, error) {
 		return nil, err
 	}
 	cmd.Stdout = out
-	c, err := startChild(cmd)
+	c, err := program.Start(cmd)
 	out.Close()
 	if err != nil {
 		return nil, errors.Join(err, results.Close())
 	}
-	return &replica{child: c, jobs: jobs, results: json.NewDecoder(results)}, nil
+	return &replica{Child: c, jobs: jobs, results: json.NewDecoder(results)}, nil
 }
 
 func (s *replicas) restock(ctx context.Context, capacity int64) error {
@@ -153,7 +155,7 @@ func (s *replicas) close() error {
 func (s *replicas) kill() {
 	s.killed.Store(true)
 	for _, r := range s.all {
-		_ = r.cmd.Process.Kill() // it may have ended
+		r.Kill()
 	}
 }
 
@@ -164,7 +166,7 @@ func (s *replicas) end() error {
 		_ = r.jobs.Close() // it may have ended
 	}
 	for _, r := range s.all {
-		failures = append(failures, r.wait(replicaPatience))
+		failures = append(failures, r.Wait(replicaPatience))
 	}
 	if s.killed.Load() {
 		return nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/program"
 )
 
 // runWay plays the demand through one way.
@@ -59,8 +61,8 @@ func (e *env) pids(w way, s shop) []int {
 	all := []int{}
 	for _, server := range w.uses {
 		pid := e.stores.pids[server]
-		if own, ok := s.(interface{ server() *child }); ok && server == usesHoldfast && own.server() != nil {
-			pid = own.server().pid()
+		if own, ok := s.(interface{ server() *program.Child }); ok && server == usesHoldfast && own.server() != nil {
+			pid = own.server().PID()
 		}
 		if pid == 0 {
 			return nil

@@ -160,7 +160,7 @@ func TestReplicasEndWithTheRun(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 	for _, r := range s.(*replicas).all {
-		<-r.ended
+		<-r.Ended()
 	}
 }
 

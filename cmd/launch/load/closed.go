@@ -36,6 +36,7 @@ type Closed struct {
 
 	mu    sync.Mutex
 	times *hdrhistogram.Histogram
+	from  map[string]int64
 	odd   int64
 	text  string
 }
@@ -51,13 +52,18 @@ type Pace struct {
 	Answers  int64
 	PerSec   float64
 	P50, P99 time.Duration
-	Odd      int64  // answers other than the one that was wanted
-	OddText  string // of one of them
+	From     map[string]int64 // how many of the answers came from each address
+	Odd      int64            // answers other than the one that was wanted
+	OddText  string           // of one of them
 }
 
 // Run asks until the time is over. before and after are called when it begins and ends to count.
 func (c *Closed) Run(ctx context.Context, before, after func()) (Pace, error) {
 	c.start, c.times = time.Now(), hdrhistogram.New(1, longestMicros, 3)
+	c.from = make(map[string]int64, len(c.Addresses))
+	for _, address := range c.Addresses {
+		c.from[address] = 0 // also of one that answers nothing
+	}
 	c.callers = make([]closedCaller, c.InFlight)
 	client, err := wire.Dial(ctx, wire.Options{
 		Addresses: c.Addresses, Connections: c.Connections, Methods: methods(decisionLimit, confirmLimit),
@@ -91,7 +97,7 @@ func (c *Closed) Run(ctx context.Context, before, after func()) (Pace, error) {
 	}
 	n := c.times.TotalCount()
 	return Pace{
-		Answers: n, PerSec: float64(n) / took.Seconds(), P50: c.at(50), P99: c.at(99), Odd: c.odd, OddText: c.text,
+		Answers: n, PerSec: float64(n) / took.Seconds(), P50: c.at(50), P99: c.at(99), From: c.from, Odd: c.odd, OddText: c.text,
 	}, nil
 }
 
@@ -129,6 +135,7 @@ func (c *Closed) handle(a *wire.Answer) {
 	if c.counting.Load() {
 		c.mu.Lock()
 		_ = c.times.RecordValue(min((a.At - c.callers[a.Tag].sent).Microseconds(), longestMicros)) // it is in range
+		c.from[a.Address()]++
 		c.mu.Unlock()
 	}
 	if a.Code != c.Want {

@@ -242,7 +242,8 @@ func TestClosedLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pace.Answers == 0 || pace.PerSec <= 0 || pace.Odd != 0 || read != 2 || int64(len(s.asked)) < pace.Answers {
+	if pace.Answers == 0 || pace.PerSec <= 0 || pace.Odd != 0 || read != 2 || int64(len(s.asked)) < pace.Answers ||
+		pace.From[o.Addresses[0]] != pace.Answers {
 		t.Errorf("%+v of %d requests", pace, len(s.asked))
 	}
 	c = &Closed{

@@ -130,8 +130,10 @@ type Series struct {
 }
 
 // Write writes the result as JSON.
-func (r *Result) Write(file string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
+func (r *Result) Write(file string) error { return write(file, r) }
+
+func write(file string, found any) error {
+	text, err := json.MarshalIndent(found, "", "  ")
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

@@ -25,6 +25,9 @@ type Answer struct {
 	conn *conn
 }
 
+// Address is that of the server whose connection it came by.
+func (a *Answer) Address() string { return a.conn.slot.address }
+
 // Send makes another call over the connection that the answer came by. It goes out when what has been read is
 // handled.
 func (a *Answer) Send(method int, tag uint64, message []byte) error {

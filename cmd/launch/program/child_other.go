@@ -1,6 +1,6 @@
 //go:build !linux
 
-package compare
+package program
 
 import "syscall"
 

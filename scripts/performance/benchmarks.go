@@ -1,0 +1,93 @@
+package main
+
+// benchmarks are the Go benchmarks that are published, in the order of the document.
+var benchmarks = []benchmark{
+	{
+		name: "script-cpu", title: "Redis CPU of a decision", pkg: "store/holds", match: "^BenchmarkScriptCPU$", time: "1x",
+		asked: "holds, repeats and refusals in batches of several sizes, and a pipelined DECRBY in the same run.",
+		shows: []string{"redis-us/decision", "x-DECRBY"},
+	},
+	{
+		name: "script-instructions", title: "Instructions of Redis for a decision", pkg: "store/holds", match: "^BenchmarkScriptInstructions$",
+		time: "1x", asked: "the same, counted by the processor, which neighbours do not change.",
+	},
+	{
+		name: "decision-size", title: "Decisions among few and among many holds", pkg: "store/holds", match: "^BenchmarkDecisionBySize$", time: "1x",
+		asked:    "Redis CPU of a decision in batches of 128, in an allotment with 1,000 live holds and in one with 1,000,000.",
+		measures: []measure{{name: "DecisionBySize", unit: "x-1e3", what: "with 1,000,000 live holds, to 1,000", target: atMost(1.2)}},
+	},
+	{
+		name: "allotments", title: "Decisions over many allotments", pkg: "store/holds", match: "^BenchmarkAllotments$", time: "1x",
+		asked: "holds of 256 callers who ask for several allotments in turn, each a group of its own; x-one is the rate to that with one allotment.",
+	},
+	{
+		name: "hot-groups", title: "Several hot groups", pkg: "store/holds", match: "^BenchmarkHotGroups$",
+		asked: "refusals of many callers whose allotments are all of one group or of many; x-one-group is the rate to that of one group.",
+	},
+	{
+		name: "memory", title: "Redis memory of a live hold", pkg: "store/holds", match: "^BenchmarkMemoryPerHold$", time: "1x",
+		asked: "with its marker, indexes and buyer's entry; UUIDs, or other ids of 36 characters, which cannot be packed.",
+		shows: []string{"bytes/hold"},
+		measures: []measure{{
+			name: "MemoryPerHold/holds=1000000", unit: "bytes/hold", target: atMost(450), readme: "Redis memory of a live hold, 1,000,000 of them",
+		}},
+	},
+	{
+		name: "create", title: "The queue of holds", pkg: "store/holds", match: "^BenchmarkCreate$",
+		asked: "many callers that hold through the queue of one server.",
+	},
+	{
+		name: "codec", title: "Encoding for the scripts", pkg: "store/holds", match: "^Benchmark(EncodeCreate|DecodeReply)$",
+		asked: "the keys and arguments of a call for 128 holds, and its reply.",
+	},
+	{
+		name: "sweep", title: "Sweeping lapsed holds", pkg: "store/holds", match: "^BenchmarkSweep$", time: "1x",
+		asked: "finding and releasing 10,000 lapsed holds among 1,000,000.",
+	},
+	{
+		name: "sweep-lag", title: "Lag of the sweeper", pkg: "server/inventory", match: "^BenchmarkSweepLag$", time: "1x",
+		asked: "100,000 live holds, of which 4,000 lapse in two seconds: how long after their deadline they are released.",
+		shows: []string{"%<=50ms", "%<=250ms", "ms-mean-lag"},
+		measures: []measure{{
+			name: "SweepLag", unit: "ms-mean-lag", readme: "mean lag of what frees lapsed holds, 4,000 of 100,000 lapsing in 2 s",
+		}},
+	},
+	{
+		name: "lapse-storm", title: "Many holds that lapse at once", pkg: "server/inventory", match: "^BenchmarkLapseStorm$", time: "1x",
+		asked: "what decisions take meanwhile.",
+	},
+	{
+		name: "batch", title: "Gathering a batch", pkg: "store/batch", match: "^BenchmarkAdd$", asked: "what it costs to be added to one.",
+	},
+	{
+		name: "step", title: "Sales in Postgres", pkg: "store/ledger", match: "^BenchmarkStep$", time: "1x",
+		asked: "the ledger step alone, by writers with groups of confirms of one allotment; x-baseline is the sales a second to those of one " +
+			"UPDATE and INSERT a transaction on 16 connections. Postgres waits for the disk.",
+		measures: []measure{{
+			name: "Step/writers=4/group=16", unit: "x-baseline", target: atLeast(8),
+			readme: "sales a second in Postgres; the baseline is one UPDATE and INSERT a transaction",
+		}},
+	},
+	{
+		name: "confirm", title: "Confirming", pkg: "cmd/holdfast", match: "^BenchmarkConfirm$", time: "1x",
+		asked: "ConfirmHold through gRPC, on stores that keep what they are told; x-baseline is the confirms a second to the sales of one UPDATE " +
+			"and INSERT a transaction on 16 connections.",
+		measures: []measure{
+			{name: "Confirm/callers=64", unit: "x-baseline", target: atLeast(4), readme: "confirms a second through gRPC; the same baseline"},
+			{name: "Confirm/callers=64", unit: "p99-ms", target: atMost(100)},
+			{name: "Confirm/alone", unit: "redis-round-trips/confirm", target: atMost(2)},
+			{name: "Confirm/alone", unit: "transactions/confirm", target: atMost(1)},
+		},
+	},
+	{
+		name: "grpc", title: "A call through gRPC", pkg: "server", match: "^Benchmark(Hold|SoldOut)$",
+		asked: "the whole of it, client included, the decision taking no time.",
+	},
+	{
+		name: "status", title: "Making a refusal's status, and validating a request", pkg: "server", match: "^Benchmark(Refusal|Validate)$",
+		asked: "parts of a call through gRPC.",
+	},
+	{
+		name: "wire", title: "The load generator", pkg: "cmd/launch/wire", match: "^BenchmarkWire$", asked: "what a call costs who generates the load.",
+	},
+}

@@ -115,7 +115,8 @@ const (
 	// Each server counts on its own; a buyer may have 20 requests for holds a second and 40 at once, unless set otherwise.
 	// Metadata: limit (calls per second).
 	ErrorReason_ERROR_REASON_BUYER_RATE_LIMITED ErrorReason = 24
-	// RESOURCE_EXHAUSTED, retry after the delay given: too many requests wait. Nothing was decided.
+	// RESOURCE_EXHAUSTED, retry after the delay given: more requests wait than can be decided in time. Nothing was
+	// decided. Each caller is given another delay (50 ms to 5 s), so that they do not come back together: keep to it.
 	// Metadata: none.
 	ErrorReason_ERROR_REASON_QUEUE_FULL ErrorReason = 25
 	// UNAVAILABLE, retry: Redis or Postgres could not be reached or did not answer in time. Nothing was

@@ -49,6 +49,8 @@ type Options struct {
 	CallTimeout time.Duration
 	// ScanTimeout bounds the reads that grow with an allotment: buyer totals, erasing (default 30 s).
 	ScanTimeout time.Duration
+	// ReadFirst makes every ledger step read before it writes: a test's way to see that way alone.
+	ReadFirst bool
 
 	Logger         *slog.Logger         // default: none
 	MeterProvider  metric.MeterProvider // default: none

@@ -3,7 +3,7 @@
 //
 // Every write is one short transaction of two round trips: it locks the allotment's row and reads;
 // Go decides; then the writes and the COMMIT go together. Confirms of one group share such a
-// transaction. No transaction stays open over a call to anything else, and none needs session
+// transaction, which first tries to do with a single round trip. No transaction stays open over a call to anything else, and none needs session
 // state, so pgbouncer in transaction mode may stand in between.
 package ledger
 

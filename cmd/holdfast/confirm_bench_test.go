@@ -91,10 +91,10 @@ type ownStores struct{ redisURL, postgresURL string }
 
 func startStores(t testing.TB) *ownStores {
 	t.Helper()
-	redis := storetest.NewRedis(t, local.RedisOptions{Persist: true})
-	postgres := storetest.NewPostgres(t, local.PostgresOptions{Fsync: true})
-	s := &ownStores{redisURL: redis.URL(), postgresURL: postgres.URL("bench")}
-	if err := postgres.CreateDatabase(t.Context(), "bench"); err != nil {
+	holds := storetest.NewRedis(t, local.RedisOptions{Persist: true})
+	sales := storetest.NewPostgres(t, local.PostgresOptions{Fsync: true})
+	s := &ownStores{redisURL: holds.URL(), postgresURL: sales.URL("bench")}
+	if err := sales.CreateDatabase(t.Context(), "bench"); err != nil {
 		t.Fatal(err)
 	}
 	if err := ledger.Migrate(t.Context(), s.postgresURL); err != nil {

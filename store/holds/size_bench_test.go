@@ -57,13 +57,12 @@ func (c *decisionCPU) add(one decisionCPU, of float64) {
 func (f *fixture) decisionCPU(live, batches int) decisionCPU {
 	f.t.Helper()
 	n := batches * sizeBatch
-	f.place = store.Place{Allotment: storetest.UniqueID(f.t), Group: "", Buckets: store.BucketsFor(int64(live + n))}
-	f.place.Group = f.place.Allotment
+	allotment := storetest.UniqueID(f.t)
+	f.place = store.Place{Allotment: allotment, Group: allotment, Buckets: store.BucketsFor(int64(live + n))}
 	f.adopt(newAllotment(f.place, int64(live+n)), 1)
 	random := rand.New(rand.NewPCG(1, 2))
 	ids := func(int) (string, string) { return uuid(random), uuid(random) }
 	f.fill(live, ids)
-	f.settle(live)
 	measure := func(want status) float64 {
 		requests := make([]store.CreateRequest, n)
 		for i := range requests {
@@ -85,18 +84,21 @@ func BenchmarkSweep(b *testing.B) {
 	var took time.Duration
 	for b.Loop() {
 		f := benchFixture(b)
-		f.place = f.allotAt(store.Place{Allotment: "sweep", Group: "sweep", Buckets: store.BucketsFor(manyLive)}, manyLive)
+		f.place = store.Place{Allotment: "sweep", Group: "sweep", Buckets: store.BucketsFor(manyLive)}
+		f.adopt(newAllotment(f.place, manyLive), 1)
 		ids := func(i int) (string, string) { return fmt.Sprint("buyer-", i), "request" }
 		f.fill(sweepDue, ids)
 		f.advance(holdTime / 2)
 		f.fill(manyLive-sweepDue, func(i int) (string, string) { return ids(sweepDue + i) })
-		f.settle(manyLive)
 		f.advance(holdTime / 2)
 		cpu += f.cpu(sweepDue, func() {
 			start := time.Now()
 			f.sweep()
 			took += time.Since(start)
 		})
+		if held := f.counters(f.place)[0].Held; held != manyLive-sweepDue {
+			b.Fatalf("%d are held after it, want %d", held, manyLive-sweepDue)
+		}
 	}
 	b.ReportMetric(cpu/float64(b.N), "redis-us/release")
 	b.ReportMetric(float64(took.Microseconds())/1000/float64(b.N), "total-ms")

@@ -56,6 +56,14 @@ var guards = []guard{
 		with: "return !exists || allotment.epoch != line.Epoch", without: "return !exists || allotment.epoch < 0",
 	},
 	{
+		name: "assumed-epoch", why: "a sale that was written without reading is conditional on the epoch", file: "store/ledger/settlement.go",
+		with: "where id = $1::text and epoch = $4::bigint", without: "where id = $1::text and $4::bigint > 0",
+	},
+	{
+		name: "assumed-outcome", why: "a sale that was written without reading does not replace an outcome", file: "store/ledger/settlement.go",
+		with: "where o.verdict = 'REFUSED' and $18::boolean", without: "where o.verdict = 'REFUSED' and ($18::boolean or true)",
+	},
+	{
 		name: "row-lock", why: "the ledger step locks the allotment's row", file: "store/ledger/settlement.go",
 		with: "where id = any($1::text[]) order by id for update)", without: "where id = any($1::text[]) order by id)",
 	},

@@ -100,6 +100,7 @@ type lab struct {
 	redis  string
 	raw    *redis.Client
 	ledger *ledger.Ledger
+	reader *ledger.Ledger // the same, reading before it writes: a transaction can be met, and frozen, between the two
 	log    *slog.Logger
 }
 
@@ -114,15 +115,21 @@ func newLab(t *testing.T) *lab {
 	}
 	l.raw = redis.NewClient(options)
 	t.Cleanup(func() { _ = l.raw.Close() })
-	l.ledger, err = ledger.Open(context.Background(), ledger.Options{
-		URL: storetest.MigratedDatabase(t, ledger.Migrate), MaxConns: 16, BackgroundMaxConns: 8, Logger: l.log,
+	url := storetest.MigratedDatabase(t, ledger.Migrate)
+	l.ledger, l.reader = l.ledgerAt(url, false), l.ledgerAt(url, true)
+	return l
+}
+
+func (l *lab) ledgerAt(url string, readFirst bool) *ledger.Ledger {
+	opened, err := ledger.Open(context.Background(), ledger.Options{
+		URL: url, MaxConns: 16, BackgroundMaxConns: 8, Logger: l.log, ReadFirst: readFirst,
 		CallTimeout: randomPatience, LockTimeout: randomPatience, StatementTimeout: randomPatience,
 	})
 	if err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
-	t.Cleanup(l.ledger.Close)
-	return l
+	l.t.Cleanup(opened.Close)
+	return opened
 }
 
 func (l *lab) holdsAt(offset *atomic.Int64) *holds.Store {
@@ -156,6 +163,7 @@ type story struct {
 	lines []string // what happened
 
 	replicas   []*life
+	lives      int // replicas made
 	frozen     []*life
 	allotments []string
 
@@ -195,9 +203,12 @@ func newStory(l *lab, h *holds.Store, offset *atomic.Int64, seed uint64) *story 
 }
 
 func (s *story) newLife(name string) *life {
-	f := newFate()
+	f, books := newFate(), s.lab.ledger
+	if s.lives++; s.lives%2 == 0 {
+		books = s.lab.reader
+	}
 	v, err := New(Options{
-		Redis: &mortalRedis{Redis: s.holds, f: f}, Ledger: &mortalLedger{Ledger: s.lab.ledger, f: f}, Logger: s.lab.log,
+		Redis: &mortalRedis{Redis: s.holds, f: f}, Ledger: &mortalLedger{Ledger: books, f: f}, Logger: s.lab.log,
 		Meters: metricnoop.NewMeterProvider(), DecisionTime: randomPatience, ConfirmTime: randomPatience,
 		AdoptLease: 50 * time.Millisecond, Retention: randomRetention,
 	})

@@ -27,7 +27,7 @@ func BenchmarkScriptCPU(b *testing.B) {
 					f := benchFixture(b)
 					decrements := scriptCPURequests * min(size, 10) // so cheap that few would measure nothing
 					counter += f.cpu(decrements, func() { f.countDown(decrements, size) })
-					script += f.cpuOf(b, kind, size)
+					script += f.cpuOf(kind, size)
 				}
 				script, counter = script/float64(b.N), counter/float64(b.N)
 				b.ReportMetric(script, "redis-us/decision")
@@ -71,7 +71,7 @@ func (f *fixture) countDown(decrements, size int) {
 }
 
 // cpuOf measures batches that are all granted, all repeats, or all refused.
-func (f *fixture) cpuOf(b *testing.B, kind string, size int) float64 {
+func (f *fixture) cpuOf(kind string, size int) float64 {
 	capacity := int64(scriptCPURequests)
 	if kind == "refusal" {
 		capacity = 0
@@ -90,11 +90,7 @@ func (f *fixture) cpuOf(b *testing.B, kind string, size int) float64 {
 	}
 	send := func(want status) {
 		for _, batch := range batches {
-			for _, o := range f.send1(batch...) {
-				if got := o.reply[0].status(); got != want {
-					b.Fatalf("status %d, want %d", got, want)
-				}
-			}
+			f.decided(want, batch)
 		}
 	}
 	switch kind {

@@ -1,112 +1,101 @@
 package ledger
 
 import (
-	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-inventory/holdfast/store"
 	"github.com/holdfast-inventory/holdfast/store/local"
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
-const benchCallers = 64
+const stepSales = 20_000 // in a measurement, of which there are three
 
-// BenchmarkSettle is 64 callers that buy from one allotment, through the ledger and, as a baseline, with what is the
-// usual way: one transaction a sale, a conditional UPDATE and an INSERT, on 16 connections. Both write to a
-// Postgres that flushes each commit to disk.
-func BenchmarkSettle(b *testing.B) {
+// BenchmarkStep is the ledger step alone: writers that each settle groups of confirms, one group a transaction, all on one
+// allotment. Four writers with groups of 16 are as four replicas, one with groups of 128 is as a replica with a full
+// lane. x-baseline is how many times as many sales a second that makes as one transaction a sale on 16 connections
+// (storetest.UsualSales), measured in turn with it on the same server, which flushes each commit to disk.
+//
+// Target: x-baseline of at least 8 with 4 writers.
+func BenchmarkStep(b *testing.B) {
 	server := storetest.NewPostgres(b, local.PostgresOptions{Fsync: true})
-	for name, run := range map[string]func(*testing.B, string){"ledger": benchLedger, "update+insert": benchBaseline} {
-		b.Run(name, func(b *testing.B) {
-			database := fmt.Sprintf("bench_%d", time.Now().UnixNano())
-			if err := server.CreateDatabase(b.Context(), database); err != nil {
-				b.Fatal(err)
-			}
-			url := server.URL(database)
-			if err := Migrate(b.Context(), url); err != nil {
-				b.Fatal(err)
-			}
-			run(b, url)
-		})
-	}
-}
-
-func benchLedger(b *testing.B, url string) {
-	f := setupAt(b, url)
-	f.create(show, store.MaxCapacity)
-	measure(b, func(ctx context.Context, n int) error {
-		_, err := f.Settle(ctx, show, single(n, 1))
-		return err
-	})
-	f.wantSold(int64(b.N))
-}
-
-func benchBaseline(b *testing.B, url string) {
-	f := setupAt(b, url)
-	f.create(show, store.MaxCapacity)
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		b.Fatal(err)
-	}
-	config.MaxConns = 16
-	pool, err := pgxpool.NewWithConfig(b.Context(), config)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer pool.Close()
-	measure(b, func(ctx context.Context, n int) error {
-		l := line(show, n, 1)
-		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `update allotments set sold = sold + 1
-				where id = $1 and epoch = 1 and sold + 1 <= capacity`, show); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, `insert into outcomes (hold_id, allotment_id, verdict, kind, buyer_id, request_id, order_id,
-				quantity, held, cart, token_epoch, token_sequence, decided_at)
-				values ($1, $2, 'SOLD', 'SALE', $3, $4, $5, 1, 1, '', 1, $6, now())`,
-				l.ID.String(), show, l.BuyerID, l.RequestID, fmt.Sprintf("order-%d", n), n)
-			return err
-		})
-	})
-	f.wantSold(int64(b.N))
-}
-
-// measure runs b.N calls from benchCallers callers, and reports the rate and the slowest
-// hundredth.
-func measure(b *testing.B, call func(ctx context.Context, n int) error) {
-	b.Helper()
-	times := make([]time.Duration, b.N)
-	var next atomic.Int64
-	var callers sync.WaitGroup
-	b.ResetTimer()
-	for range benchCallers {
-		callers.Go(func() {
-			for n := int(next.Add(1)) - 1; n < b.N; n = int(next.Add(1)) - 1 {
-				start := time.Now()
-				if err := call(b.Context(), n); err != nil {
-					b.Error(err)
-					return
+	for _, load := range []struct{ writers, group int }{{4, 16}, {1, 128}} {
+		b.Run(fmt.Sprintf("writers=%d/group=%d", load.writers, load.group), func(b *testing.B) {
+			f := benchFixture(b, server)
+			f.settleAll(confirms(b, 1_000), load.writers, load.group) // opens the connections
+			sold, rate, baseline := 1_000, 0.0, 0.0
+			for b.Loop() {
+				for range 3 {
+					baseline += storetest.UsualSales(b, f.url)
+					todo := confirms(b, stepSales)
+					start := time.Now()
+					f.settleAll(todo, load.writers, load.group)
+					rate += stepSales / time.Since(start).Seconds()
+					sold += stepSales
 				}
-				times[n] = time.Since(start)
+			}
+			f.wantSold(int64(sold))
+			b.ReportMetric(rate/float64(3*b.N), "sales/s")
+			b.ReportMetric(baseline/float64(3*b.N), "baseline-sales/s")
+			b.ReportMetric(rate/baseline, "x-baseline")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func benchFixture(b *testing.B, server *local.Postgres) *fixture {
+	b.Helper()
+	database := fmt.Sprintf("bench_%d", time.Now().UnixNano())
+	must(b, server.CreateDatabase(b.Context(), database))
+	url := server.URL(database)
+	must(b, Migrate(b.Context(), url))
+	f := setupAt(b, url)
+	f.create(show, store.MaxCapacity)
+	return f
+}
+
+func must(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// confirms are of n new holds, with ids as long and as random as those of buyers are.
+func confirms(b *testing.B, n int) []*settling {
+	items := make([]*settling, n)
+	for i := range items {
+		l := line(show, i, 1)
+		l.BuyerID, l.RequestID, l.Cart = uuid(), uuid(), ""
+		l.ID = store.NewHoldID(show, l.BuyerID, l.RequestID)
+		items[i] = &settling{ctx: b.Context(), confirm: order(uuid(), l), done: make(chan settled, 1)}
+	}
+	return items
+}
+
+func uuid() string {
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", rand.Uint32(), rand.Uint64()>>16)
+}
+
+// settleAll settles items in groups, by so many writers at once. Each must become a sale.
+func (f *fixture) settleAll(items []*settling, writers, group int) {
+	var all sync.WaitGroup
+	for n := range writers {
+		mine := items[n*len(items)/writers : (n+1)*len(items)/writers]
+		all.Go(func() {
+			for together := range slices.Chunk(mine, group) {
+				f.settleLane(show, together)
 			}
 		})
 	}
-	callers.Wait()
-	b.StopTimer()
-	report(b, times)
-}
-
-func report(b *testing.B, times []time.Duration) {
-	slices.Sort(times)
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sales/s")
-	b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "p50-ms")
-	b.ReportMetric(float64(times[len(times)*99/100].Microseconds())/1000, "p99-ms")
+	all.Wait()
+	for _, s := range items {
+		if r := <-s.done; r.err != nil || r.verdicts[0].Kind != store.VerdictSold {
+			f.t.Fatalf("%s: %v, %v", s.confirm.OrderID, r.verdicts, r.err)
+		}
+	}
 }

@@ -17,6 +17,13 @@ type book struct {
 	changed    map[store.HoldID]bool // the outcomes to write
 }
 
+func newBook() book {
+	return book{
+		allotments: map[string]*balance{}, outcomes: map[store.HoldID]store.Outcome{},
+		orders: map[orderAt]string{}, adjusted: map[requestAt]bool{}, changed: map[store.HoldID]bool{},
+	}
+}
+
 // balance is an allotment's row, with the units that this step has sold and taken off.
 type balance struct {
 	capacity, sold, epoch int64

@@ -3,7 +3,7 @@
 //
 // Every write is one short transaction of two round trips: it locks the allotment's row and reads;
 // Go decides; then the writes and the COMMIT go together. Confirms of one group share such a
-// transaction. No transaction stays open over a call to anything else, and none needs session
+// transaction, which first tries to do with a single round trip. No transaction stays open over a call to anything else, and none needs session
 // state, so pgbouncer in transaction mode may stand in between.
 package ledger
 
@@ -49,6 +49,8 @@ type Options struct {
 	CallTimeout time.Duration
 	// ScanTimeout bounds the reads that grow with an allotment: buyer totals, erasing (default 30 s).
 	ScanTimeout time.Duration
+	// ReadFirst makes every ledger step read before it writes: a test's way to see that way alone.
+	ReadFirst bool
 
 	Logger         *slog.Logger         // default: none
 	MeterProvider  metric.MeterProvider // default: none

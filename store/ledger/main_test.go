@@ -185,9 +185,10 @@ func (f *fixture) number(sql string) int64 {
 	return n
 }
 
-// holdCommit makes the next transaction of a batch wait, with its locks, before it writes and commits. inside is closed
-// when it does; it goes on when release is called, or the test ends.
+// holdCommit makes the next transaction of a batch wait, with its locks, before it writes and commits. (One that is a single
+// round trip cannot wait there, so there are none any more.) inside is closed when it does; it goes on when release is called, or the test ends.
 func (f *fixture) holdCommit() (inside <-chan struct{}, release func()) {
+	f.opts.ReadFirst = true
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var held atomic.Bool
 	f.mark = func(point string) {

@@ -112,12 +112,27 @@ func (l *Ledger) settleOnce(ctx context.Context, items []*settling) ([][]store.V
 		confirms[i] = s.confirm
 	}
 	step := &settlement{confirms: confirms, mark: l.mark}
-	if err := l.runUnit(ctx, l.requests, unit{read: step.read, decide: step.decide, write: step.write}); err != nil {
+	if err := l.settleStep(ctx, step); err != nil {
 		span.RecordError(err)
 		return nil, err
 	}
 	l.mark("ledger-after-commit")
 	return step.verdicts, nil
+}
+
+// settleStep tries to write at once what nearly every step comes to. Where that does not hold, or nobody knows whether it
+// was committed, the whole step finds out.
+func (l *Ledger) settleStep(ctx context.Context, step *settlement) error {
+	if !l.opts.ReadFirst && step.assume() {
+		f := l.attempt(ctx, l.requests, unit{write: step.writeAssumed})
+		if f.err == nil || ctx.Err() != nil || !f.lost && !badData(f.err) && !mustRepeat(f.err) {
+			return f.err
+		}
+		if f.lost {
+			l.meter.repeats.Add(ctx, 1, repeatLost)
+		}
+	}
+	return l.runUnit(ctx, l.requests, unit{read: step.read, decide: step.decide, write: step.write})
 }
 
 // detach gives a batch a deadline of its own: no caller's going away may end the others' confirms.

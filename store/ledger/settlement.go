@@ -30,12 +30,12 @@ const (
 		cross join lateral (select from adjustments where allotment_id = asked.allotment_id
 			and request_id = asked.request_id limit 1) a`
 
-	// A REFUSED row gives way; a SOLD row does not, and then the count is short.
+	// A REFUSED row gives way if it was read ($18); a SOLD row does not. If one stays, the count is short.
 	putOutcomes = `with put as (
 			insert into outcomes as o (hold_id, allotment_id, verdict, kind, buyer_id, request_id, order_id, cart,
 				refused_reason, other_hold, quantity, held, token_epoch, token_sequence, hold_create_time, decided_at)
 			select n.hold_id, n.allotment_id, n.verdict, n.kind, n.buyer_id, n.request_id, n.order_id, n.cart,
-				nullif(n.reason, ''), nullif(n.other, ''), n.quantity, n.held, n.epoch, n.sequence, n.created, $16::timestamptz
+				nullif(n.reason, ''), nullif(n.other, ''), n.quantity, n.held, n.epoch, n.sequence, n.created, coalesce($16::timestamptz, statement_timestamp())
 			from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
 				$9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::timestamptz[])
 				as n (hold_id, allotment_id, verdict, kind, buyer_id, request_id, order_id, cart,
@@ -46,9 +46,9 @@ const (
 				quantity = excluded.quantity, held = excluded.held, token_epoch = excluded.token_epoch,
 				token_sequence = excluded.token_sequence, hold_create_time = excluded.hold_create_time,
 				decided_at = excluded.decided_at
-			where o.verdict = 'REFUSED'
-			returning 1)
-		select ledger_must((select count(*) from put), $17::bigint, 'outcomes_pkey')`
+			where o.verdict = 'REFUSED' and $18::boolean
+			returning decided_at)
+		select ledger_must(count(*), $17::bigint, 'outcomes_pkey'), max(decided_at) from put`
 
 	// The condition is the rule; the table's CHECK is its backstop, and the count what stops the
 	// COMMIT that is already on its way.
@@ -56,7 +56,7 @@ const (
 			update allotments set sold = sold + $2::bigint, capacity = capacity - $3::bigint,
 				version = version + sign($3::bigint)::bigint,
 				update_time = case when $3::bigint > 0 then clock_timestamp() else update_time end
-			where id = $1::text and sold + $2::bigint <= capacity - $3::bigint
+			where id = $1::text and epoch = $4::bigint and sold + $2::bigint <= capacity - $3::bigint
 			returning 1)
 		select ledger_must((select count(*) from moved), 1, 'allotments_never_oversold')`
 
@@ -70,6 +70,7 @@ type settlement struct {
 	confirms []store.Confirm
 	mark     func(point string)
 
+	assumed  bool // the book is what was assumed, not what was read
 	book     book
 	verdicts [][]store.Verdict
 }
@@ -77,10 +78,7 @@ type settlement struct {
 // read locks the allotments in the order of their ids and then reads, in statements of their own,
 // what was committed before the lock was given (P38, P51).
 func (s *settlement) read(b *pgx.Batch) {
-	s.book = book{
-		allotments: map[string]*balance{}, outcomes: map[store.HoldID]store.Outcome{},
-		orders: map[orderAt]string{}, adjusted: map[requestAt]bool{}, changed: map[store.HoldID]bool{},
-	}
+	s.book, s.assumed = newBook(), false
 	var ids, allotments, orderAllotments, orders, shrinkAllotments, requests []string
 	for _, c := range s.confirms {
 		for _, line := range c.Lines {
@@ -173,7 +171,7 @@ func (s *settlement) write(b *pgx.Batch) {
 			shrinks = append(shrinks, o)
 		}
 	}
-	b.Queue(putOutcomes, append(rows.arrays(), s.book.now, int64(len(rows.ids)))...)
+	b.Queue(putOutcomes, append(rows.arrays(), toNull(s.book.now), int64(len(rows.ids)), !s.assumed)...).QueryRow(s.decidedAt)
 	s.book.queueMoves(b)
 	if len(shrinks) > 0 {
 		queueShrinks(b, shrinks)
@@ -195,7 +193,7 @@ func (b *book) sortedChanges() []store.HoldID {
 func (b *book) queueMoves(batch *pgx.Batch) {
 	for id, a := range b.allotments {
 		if a.newlySold != 0 || a.newlyShut != 0 {
-			batch.Queue(moveBalance, id, a.newlySold, a.newlyShut)
+			batch.Queue(moveBalance, id, a.newlySold, a.newlyShut, a.epoch)
 		}
 	}
 }

@@ -32,7 +32,8 @@ const (
 // fit its column, a damaged row.
 var errProgram = errors.New("unexpected")
 
-// unit is one short write transaction. It may run more than once, so read starts from nothing.
+// unit is one short write transaction. It may run more than once, so read starts from nothing. Without read and decide
+// it is a single round trip.
 type unit struct {
 	read   func(*pgx.Batch) // queues the row lock first, then what else must be known
 	decide func() error     // errNothing or a refusal: nothing is written
@@ -84,21 +85,23 @@ func (l *Ledger) attempt(ctx context.Context, p *pool, u unit) failure {
 		return failure{err: err}
 	}
 	defer conn.Release() // one that is still in a transaction, or broken, is closed
-	first := &pgx.Batch{}
-	first.Queue(beginWrite)
-	l.queueLimits(ctx, first, l.opts.StatementTimeout, false)
-	u.read(first)
-	if err := conn.SendBatch(ctx, first).Close(); err != nil {
-		return l.failed(ctx, p, conn.Conn(), err, false)
+	b := &pgx.Batch{}
+	b.Queue(beginWrite)
+	l.queueLimits(ctx, b, l.opts.StatementTimeout, false)
+	if u.read != nil {
+		u.read(b)
+		if err := conn.SendBatch(ctx, b).Close(); err != nil {
+			return l.failed(ctx, p, conn.Conn(), err, false)
+		}
+		if err := u.decide(); err != nil {
+			return l.failed(ctx, p, conn.Conn(), err, false)
+		}
+		b = &pgx.Batch{}
 	}
-	if err := u.decide(); err != nil {
-		return l.failed(ctx, p, conn.Conn(), err, false)
-	}
-	second := &pgx.Batch{}
-	u.write(second)
-	second.Queue(liftLimit)
-	second.Queue("commit").Exec(mustCommit)
-	if err := conn.SendBatch(ctx, second).Close(); err != nil {
+	u.write(b)
+	b.Queue(liftLimit)
+	b.Queue("commit").Exec(mustCommit)
+	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		return l.failed(ctx, p, conn.Conn(), err, true)
 	}
 	return failure{}

@@ -110,8 +110,8 @@ local function prepare(a)
   elseif a.state == PAUSED then
     a.shut = S.PAUSED
   end
-  a.ends, a.endsText = now + a.hold, string.format('%.0f', now + a.hold)
-  a.holdText, a.index, a.heads = string.format('%.0f', a.hold), {'ZADD', a.deadlines}, {}
+  a.ends, a.endsText = now + a.hold, string.format('%d', now + a.hold)
+  a.holdText, a.index, a.heads = string.format('%d', a.hold), {'ZADD', a.deadlines}, {}
   a.tail = pack(now, a.hold / 1000)
 end
 

@@ -1,12 +1,14 @@
 -- create: decides a batch of requests for holds, in order; later ones see what earlier ones took.
--- KEYS  the hashes of holds, each once; then for each line its marker
+-- KEYS  the hashes of holds, each once; then for each line its marker, or none at all: a key that is not used costs
+--       a third of a refusal
 -- ARGV  number of requests, of lines, of hashes, and three texts, which cost far less than a text for each part
 --       would; numbers are big-endian. The lines, 32 bytes each: number of its hash (2), of its allotment
 --       (2), quantity (4), tag. The requests, 8 bytes each: where its ids are in the third text (4), their
 --       length (2), that of the cart's fingerprint behind them (1; 0 for a single line), how many lines it has
 --       (1). The ids: buyer's id and request id in MessagePack, the fingerprint
 -- Reply for each request: {OK, sequence ...} of its new holds; {KNOWN, hold ...}, what it got before; {AGAIN, line,
---       due tag ...}; or {status, line, facts ...}: ALL_HELD adds tag and deadline of the buyer's own live hold,
+--       due tag ...}; {UNMARKED, 1} from the first request on that would be granted, but has no markers: these are to
+--       be sent again, with them; or {status, line, facts ...}: ALL_HELD adds tag and deadline of the buyer's own live hold,
 --       BUYER_LIMIT the units held and sold and then the same, MISMATCH the field that differs. Shorter for a
 --       single line: the sequence for {OK, sequence}, -status for {status, 1}
 -- O(log n) for each line, n being the live holds.
@@ -26,6 +28,7 @@ for j = 1, tonumber(ARGV[firstArg + 2]) do
   hashes[j] = {key = key, fields = {}, count = 0, of = of, made = {}}
 end
 local marker = firstKey + #hashes - 1
+local marked, rest = #KEYS > marker, nil -- rest: the answer to all that follow
 
 -- Line l is of allotment lineOf[l], in hash hashOf[l], where place[l] is its buyer and the next its hold.
 local lineOf, hashOf, quantity, place = {}, {}, {}, {}
@@ -247,6 +250,10 @@ local function decide(i, first, last)
     no = judge(l - first + 1, l)
     if no then return no end
   end
+  if not marked then
+    rest = -S.UNMARKED
+    return rest
+  end
   if first == last then return take(i, first) end
   local result = {S.OK}
   for l = first, last do result[l - first + 2] = take(i, l) end
@@ -270,7 +277,7 @@ local results, l, requests = {}, 1, tonumber(ARGV[firstArg])
 local single = requests == #lineOf
 for i = 1, requests do
   local count = single and 1 or byte(index, 8 * i)
-  results[i] = single and refusedToo(l) or decide(i, l, l + count - 1)
+  results[i] = rest or single and refusedToo(l) or decide(i, l, l + count - 1)
   l = l + count
 end
 for _, a in ipairs(allotments) do

@@ -86,6 +86,9 @@ type call struct {
 	places []store.Place
 	number map[string]int // allotment -> its number in the call
 	lines  int
+	facts  []facts // of places, by the reply
+
+	unmarked bool // create is given no markers: nothing is likely to be granted
 }
 
 func newCall(script string) *call { return &call{script: script, number: map[string]int{}} }
@@ -163,6 +166,7 @@ func (c *call) decode(value any) error {
 		return fmt.Errorf("script %s: reply has %d facts and %d results, want %d and %d",
 			c.script, len(all), len(results), len(c.places), wanted)
 	}
+	c.facts = all
 	for _, o := range c.ops {
 		o.now = now
 		for _, p := range o.places {

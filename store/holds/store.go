@@ -63,6 +63,7 @@ type Store struct {
 	offset    func() time.Duration
 	log       *slog.Logger
 	metrics   *metrics
+	spent     spent
 	onDamage  atomic.Pointer[func(store.Place)]
 }
 

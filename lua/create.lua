@@ -20,7 +20,7 @@ local lines, index, ids = ARGV[firstArg + 3], ARGV[firstArg + 4], ARGV[firstArg 
 local LINE = 32
 
 -- The hashes: fields are those of buyer and hold of each line, got what they have; of has the buyers that
--- were decoded, made the values of those that this batch has made.
+-- were decoded, made the values of those that this batch has made. mixed: got does not tell all.
 local hashes = {}
 for j = 1, tonumber(ARGV[firstArg + 2]) do
   local key = KEYS[firstKey + j - 1]
@@ -36,14 +36,17 @@ local lineOf, hashOf, quantity, place = {}, {}, {}, {}
 local function parse()
   for l = 1, tonumber(ARGV[firstArg + 1]) do
     local at = LINE * l
-    local h1, h2, a1, a2, q1, q2, q3, q4 = byte(lines, at - 31, at - 24)
-    local hash = hashes[256 * h1 + h2]
+    local h, a, q, tag = struct.unpack('>HHIc24', lines, at - 31)
+    local hash = hashes[h]
     local fields, n = hash.fields, hash.count
-    fields[n + 1], fields[n + 2] = sub(lines, at - 7, at), sub(lines, at - 23, at)
+    fields[n + 1], fields[n + 2] = sub(lines, at - 7, at), tag
     hash.count, place[l], hashOf[l] = n + 2, n + 1, hash
-    lineOf[l], quantity[l] = allotments[256 * a1 + a2], q4 + 256 * (q3 + 256 * (q2 + 256 * q1))
+    lineOf[l], quantity[l] = allotments[a], q
   end
-  for _, hash in ipairs(hashes) do hash.got = redis.pcall('HMGET', hash.key, unpack(hash.fields)) end
+  for _, hash in ipairs(hashes) do
+    hash.got = redis.pcall('HMGET', hash.key, unpack(hash.fields))
+    hash.mixed = hash.got.err
+  end
 end
 
 -- Where the ids of request i begin and end, and how long the fingerprint behind them is.
@@ -56,8 +59,11 @@ end
 -- Nothing is known of the buyer of line l and of its hold.
 local function isNew(l)
   local hash, at = hashOf[l], place[l]
-  local got, field = hash.got, hash.fields[at]
-  return not (got[at] or got[at + 1] or hash.made[field] or hash.of[field] or got.err)
+  local got = hash.got
+  if got[at] or got[at + 1] then return false end
+  if not hash.mixed then return true end
+  local field = hash.fields[at]
+  return not (hash.made[field] or hash.of[field] or got.err)
 end
 
 local function refuse(status, j)
@@ -71,7 +77,9 @@ local function meetBuyers()
   if known then return end
   -- include records
 
-  for _, hash in ipairs(hashes) do entries[hash.key] = hash.of end
+  for _, hash in ipairs(hashes) do
+    entries[hash.key], hash.mixed = hash.of, true
+  end
 
   -- The buyer of line l; nil if it has nothing yet.
   function buyerOf(l)
@@ -213,7 +221,7 @@ local function takeFirst(i, l)
   local entry, record = headsOf(a, quantity[l], cart > 0)
   local value = entry .. sub(hash.fields[at + 1], 1, NAME) .. record .. pack(a.sequence) .. a.tail .. sub(ids, from, to)
   if cart > 0 then value = value .. pack(sub(ids, to + 1, to + cart)) end
-  hash.made[hash.fields[at]] = value
+  hash.made[hash.fields[at]], hash.mixed = value, true
   setField(hash.key, hash.fields[at], value)
 end
 

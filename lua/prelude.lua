@@ -150,7 +150,7 @@ local function setField(key, field, value)
   list[#list + 1], list[#list + 2] = field, value
 end
 
-local setAll -- of the part records
+local setAll -- what the part records is to write, if it is included
 
 local function flush()
   if setAll then setAll() end

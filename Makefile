@@ -27,7 +27,7 @@ run: ## Start everything on this machine and serve (args=--ephemeral: keep nothi
 
 .PHONY: test
 test: ## Run every test, with the race detector (pkg=./store/... args=-v to narrow or widen)
-	@scripts/setup
+	@scripts/setup test
 	go test -race -tags failpoints -timeout 20m $(args) $(pkg)
 
 .PHONY: lint
@@ -49,7 +49,7 @@ build: ## Build the commands into bin/
 
 .PHONY: bench
 bench: ## Measure everything and write docs/performance.md, for an hour or more (args='--only launch' to choose)
-	@scripts/setup
+	@scripts/setup test
 	go run ./scripts/performance $(args)
 
 .PHONY: image

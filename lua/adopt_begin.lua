@@ -6,6 +6,8 @@
 --       {FORMAT} if a newer release wrote it
 -- O(1)
 
+-- include adopt
+
 local a = allotments[1]
 local claim, lease = ARGV[firstArg], tonumber(ARGV[firstArg + 1])
 local v = redis.pcall('HMGET', a.key, 'adopting', 'adoptlease', 'epoch', 'feed', 'time', 'sequence',

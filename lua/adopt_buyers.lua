@@ -5,6 +5,9 @@
 -- Reply {OK} or {BUSY}
 -- O(1) for each.
 
+-- include records
+-- include adopt
+
 local a = allotments[1]
 if not claimed(a, ARGV[firstArg]) then return reply({{S.BUSY}}) end
 local p = firstArg + 2

@@ -6,6 +6,8 @@
 -- Reply {OK} or {BUSY}
 -- O(1)
 
+-- include adopt
+
 local NAMES = {'epoch', 'capacity', 'available', 'held', 'confirming', 'shrinking', 'sold',
   'sequence', 'version', 'feed', 'state', 'late', 'hold', 'longest', 'perhold', 'perbuyer', 'opens',
   'closes'}

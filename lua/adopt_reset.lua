@@ -4,6 +4,8 @@
 -- Reply {OK} or {BUSY}
 -- O(1); the memory is freed in the background.
 
+-- include adopt
+
 local a = allotments[1]
 if not claimed(a, ARGV[firstArg]) then return reply({{S.BUSY}}) end
 put('UNLINK', a.deadlines, a.leases, a.ended)

@@ -5,6 +5,9 @@
 -- Reply {OK} or {BUSY}
 -- O(log n) for each, n being the holds.
 
+-- include records
+-- include adopt
+
 local WIDTH = 17
 local function record(p)
   local r = {}

@@ -8,6 +8,8 @@
 --       {AGAIN, line, due tag ...}; or {status, line, hold}
 -- O(log n) for each line, n being the live holds.
 
+-- include records
+
 -- What the hold must sell, or the reason why it cannot.
 local function judgePinned(h, order, want, members)
   local r = h.r

@@ -4,6 +4,8 @@
 -- Reply for each: {OK, hold}, {SOLD or CONFIRMING, hold}, or {status}
 -- O(log n) for each, n being the live holds.
 
+-- include records
+
 local function decide(h)
   if h.a.gate ~= S.OK then return {h.a.gate} end
   if h.damaged then return {S.DAMAGED} end

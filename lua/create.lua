@@ -1,12 +1,14 @@
 -- create: decides a batch of requests for holds, in order; later ones see what earlier ones took.
--- KEYS  the hashes of holds, each once; then for each line its marker
+-- KEYS  the hashes of holds, each once; then for each line its marker, or none at all: a key that is not used costs
+--       a third of a refusal
 -- ARGV  number of requests, of lines, of hashes, and three texts, which cost far less than a text for each part
 --       would; numbers are big-endian. The lines, 32 bytes each: number of its hash (2), of its allotment
 --       (2), quantity (4), tag. The requests, 8 bytes each: where its ids are in the third text (4), their
 --       length (2), that of the cart's fingerprint behind them (1; 0 for a single line), how many lines it has
 --       (1). The ids: buyer's id and request id in MessagePack, the fingerprint
 -- Reply for each request: {OK, sequence ...} of its new holds; {KNOWN, hold ...}, what it got before; {AGAIN, line,
---       due tag ...}; or {status, line, facts ...}: ALL_HELD adds tag and deadline of the buyer's own live hold,
+--       due tag ...}; {UNMARKED, 1} from the first request on that would be granted, but has no markers: these are to
+--       be sent again, with them; or {status, line, facts ...}: ALL_HELD adds tag and deadline of the buyer's own live hold,
 --       BUYER_LIMIT the units held and sold and then the same, MISMATCH the field that differs. Shorter for a
 --       single line: the sequence for {OK, sequence}, -status for {status, 1}
 -- O(log n) for each line, n being the live holds.
@@ -18,15 +20,15 @@ local lines, index, ids = ARGV[firstArg + 3], ARGV[firstArg + 4], ARGV[firstArg 
 local LINE = 32
 
 -- The hashes: fields are those of buyer and hold of each line, got what they have; of has the buyers that
--- were decoded, made the values of those that this batch has made.
+-- were decoded, made the values of those that this batch has made. mixed: got does not tell all.
 local hashes = {}
 for j = 1, tonumber(ARGV[firstArg + 2]) do
   local key = KEYS[firstKey + j - 1]
   local of = {}
-  entries[key] = of
   hashes[j] = {key = key, fields = {}, count = 0, of = of, made = {}}
 end
 local marker = firstKey + #hashes - 1
+local marked, rest = #KEYS > marker, nil -- rest: the answer to all that follow
 
 -- Line l is of allotment lineOf[l], in hash hashOf[l], where place[l] is its buyer and the next its hold.
 local lineOf, hashOf, quantity, place = {}, {}, {}, {}
@@ -34,14 +36,17 @@ local lineOf, hashOf, quantity, place = {}, {}, {}, {}
 local function parse()
   for l = 1, tonumber(ARGV[firstArg + 1]) do
     local at = LINE * l
-    local h1, h2, a1, a2, q1, q2, q3, q4 = byte(lines, at - 31, at - 24)
-    local hash = hashes[256 * h1 + h2]
+    local h, a, q, tag = struct.unpack('>HHIc24', lines, at - 31)
+    local hash = hashes[h]
     local fields, n = hash.fields, hash.count
-    fields[n + 1], fields[n + 2] = sub(lines, at - 7, at), sub(lines, at - 23, at)
+    fields[n + 1], fields[n + 2] = sub(lines, at - 7, at), tag
     hash.count, place[l], hashOf[l] = n + 2, n + 1, hash
-    lineOf[l], quantity[l] = allotments[256 * a1 + a2], q4 + 256 * (q3 + 256 * (q2 + 256 * q1))
+    lineOf[l], quantity[l] = allotments[a], q
   end
-  for _, hash in ipairs(hashes) do hash.got = redis.pcall('HMGET', hash.key, unpack(hash.fields)) end
+  for _, hash in ipairs(hashes) do
+    hash.got = redis.pcall('HMGET', hash.key, unpack(hash.fields))
+    hash.mixed = hash.got.err
+  end
 end
 
 -- Where the ids of request i begin and end, and how long the fingerprint behind them is.
@@ -51,56 +56,114 @@ local function idsOf(i)
   return from, from + 256 * l1 + l2 - 1, cart
 end
 
--- Buyer's id, request id and cart of request i.
-local function headOf(i)
-  local from, to, cart = idsOf(i)
-  local name, request = cmsgpack.unpack(sub(ids, from, to))
-  return name, request, sub(ids, to + 1, to + cart)
-end
-
--- The buyer of line l; nil if it has nothing yet.
-local function buyerOf(l)
-  local hash, at = hashOf[l], place[l]
-  local field = hash.fields[at]
-  local b = hash.of[field]
-  if b then return b end
-  local raw = hash.made[field] or hash.got[at]
-  return raw and buyer(hash.key, field, raw)
-end
-
--- The hold of line l, or what is to become it.
-local function holdOf(l)
-  local hash, at = hashOf[l], place[l]
-  local raw = hash.got
-  if not raw.err then raw = {hash.made[hash.fields[at]] or raw[at], raw[at + 1]} end
-  return holdAt(lineOf[l], hash.key, KEYS[marker + l], hash.fields[at + 1], raw)
-end
-
 -- Nothing is known of the buyer of line l and of its hold.
 local function isNew(l)
   local hash, at = hashOf[l], place[l]
-  local got, field = hash.got, hash.fields[at]
-  return not (got[at] or got[at + 1] or hash.made[field] or hash.of[field] or got.err)
+  local got = hash.got
+  if got[at] or got[at + 1] then return false end
+  if not hash.mixed then return true end
+  local field = hash.fields[at]
+  return not (hash.made[field] or hash.of[field] or got.err)
 end
 
 local function refuse(status, j)
   return j == 1 and -status or {status, j}
 end
 
--- Adds the buyer's own live hold to a refusal, newest first: tag and deadline.
-local function withOwn(result, a, b)
-  if not b or not b.e then return result end
-  local tags, ends = liveOf(a, b)
-  for j = 1, #tags do
-    if ends[j] > now then
-      result[#result + 1], result[#result + 2] = tags[j], ends[j]
-      return result
-    end
+-- What is needed only for buyers that have something already or may be at a limit. Most batches have none, so it is
+-- made when the first is met.
+local buyerOf, withOwn, judgeLimit, takeNext, known
+local function meetBuyers()
+  if known then return end
+  -- include records
+
+  for _, hash in ipairs(hashes) do
+    entries[hash.key], hash.mixed = hash.of, true
   end
-  return result
+
+  -- The buyer of line l; nil if it has nothing yet.
+  function buyerOf(l)
+    local hash, at = hashOf[l], place[l]
+    local field = hash.fields[at]
+    local b = hash.of[field]
+    if b then return b end
+    local raw = hash.made[field] or hash.got[at]
+    return raw and buyer(hash.key, field, raw)
+  end
+
+  -- The hold of line l, or what is to become it.
+  local function holdOf(l)
+    local hash, at = hashOf[l], place[l]
+    local raw = hash.got
+    if not raw.err then raw = {hash.made[hash.fields[at]] or raw[at], raw[at + 1]} end
+    return holdAt(lineOf[l], hash.key, KEYS[marker + l], hash.fields[at + 1], raw)
+  end
+
+  -- Buyer's id, request id and cart of request i.
+  local function headOf(i)
+    local from, to, cart = idsOf(i)
+    local name, request = cmsgpack.unpack(sub(ids, from, to))
+    return name, request, sub(ids, to + 1, to + cart)
+  end
+
+  -- Adds the buyer's own live hold to a refusal, newest first: tag and deadline.
+  function withOwn(result, a, b)
+    if not b or not b.e then return result end
+    local tags, ends = liveOf(a, b)
+    for j = 1, #tags do
+      if ends[j] > now then
+        result[#result + 1], result[#result + 2] = tags[j], ends[j]
+        return result
+      end
+    end
+    return result
+  end
+
+  function judgeLimit(j, l)
+    local a, q, b = lineOf[l], quantity[l], buyerOf(l)
+    if b and not b.e then return {S.DAMAGED, j} end
+    local held, sold = 0, 0
+    if b then held, sold = b.e[B_HELD], b.e[B_SOLD] end
+    if held + sold + q <= a.perbuyer then return nil end
+    local tags = b and dueOf(a, b)
+    if tags then return again(j, tags) end
+    return withOwn({S.BUYER_LIMIT, j, held, sold}, a, b)
+  end
+
+  -- Another hold of a buyer.
+  function takeNext(i, l)
+    local a, h = lineOf[l], holdOf(l)
+    local name, request, cart = headOf(i)
+    local r = {HELD, quantity[l], a.epoch, a.sequence, now, a.hold / 1000, name, request}
+    if cart ~= '' then r[CART] = cart end
+    set(h, r)
+    a.fresh[h.tag] = a.ends
+    moveBuyer(h, quantity[l], 0, 1)
+  end
+
+  -- The stored answer, if request i is known; nil if it is new.
+  function known(i, first, last)
+    local name, request, cart = headOf(i)
+    local result, missing = {S.KNOWN}, nil
+    for l = first, last do
+      local h, j = holdOf(l), l - first + 1
+      local r = h.r
+      if h.damaged then return {S.DAMAGED, j} end
+      if r then
+        if r[BUYER] ~= name or r[REQUEST] ~= request then return {S.MISMATCH, j, 'request_id'} end
+        if (r[CART] or '') ~= cart then return {S.MISMATCH, j, 'lines'} end
+        if r[QTY] ~= quantity[l] then return {S.MISMATCH, j, 'quantity'} end
+        result[#result + 1] = view(h)
+      else
+        missing = missing or j
+      end
+    end
+    if #result == 1 then return nil end
+    return missing and {S.MISMATCH, missing, 'lines'} or result
+  end
 end
 
--- Prepares what the lines of an allotment have in common. shut: why none can be granted.
+-- shut: why no line of an allotment can be granted.
 local function prepare(a)
   if a.gate ~= S.OK then return end
   if a.state == CLOSED or (a.closes > 0 and a.closes <= now) then
@@ -110,20 +173,13 @@ local function prepare(a)
   elseif a.state == PAUSED then
     a.shut = S.PAUSED
   end
-  a.ends, a.endsText = now + a.hold, string.format('%.0f', now + a.hold)
-  a.holdText, a.index, a.heads = string.format('%.0f', a.hold), {'ZADD', a.deadlines}, {}
-  a.tail = pack(now, a.hold / 1000)
 end
 
-local function judgeLimit(j, l)
-  local a, q, b = lineOf[l], quantity[l], buyerOf(l)
-  if b and not b.e then return {S.DAMAGED, j} end
-  local held, sold = 0, 0
-  if b then held, sold = b.e[B_HELD], b.e[B_SOLD] end
-  if held + sold + q <= a.perbuyer then return nil end
-  local tags = b and dueOf(a, b)
-  if tags then return again(j, tags) end
-  return withOwn({S.BUYER_LIMIT, j, held, sold}, a, b)
+-- Prepares what the holds of an allotment have in common.
+local function open(a)
+  a.ends, a.endsText = now + a.hold, string.format('%d', now + a.hold)
+  a.holdText, a.index, a.heads = string.format('%d', a.hold), {'ZADD', a.deadlines}, {}
+  a.tail = pack(now, a.hold / 1000)
 end
 
 -- nil: line l, the j-th of its request, can be granted; otherwise the result of the whole request.
@@ -132,6 +188,7 @@ local function judge(j, l)
   if a.shut then return refuse(a.shut, j) end
   if q < 1 or q > a.perhold then return refuse(S.TOO_MANY, j) end
   if a.perbuyer > 0 then
+    meetBuyers()
     local no = judgeLimit(j, l)
     if no then return no end
   end
@@ -140,9 +197,9 @@ local function judge(j, l)
   if tags then return again(j, tags) end
   if not a.refused or q < a.refused then a.refused = q end
   if a.capacity - a.sold < q then return refuse(S.SOLD_OUT, j) end
-  local b = buyerOf(l)
-  if not b then return refuse(S.ALL_HELD, j) end
-  return withOwn({S.ALL_HELD, j}, a, b)
+  if isNew(l) then return refuse(S.ALL_HELD, j) end
+  meetBuyers()
+  return withOwn({S.ALL_HELD, j}, a, buyerOf(l))
 end
 
 -- Texts of up to 255 bytes only begin with their length; that of an entry and a record, with what they have
@@ -164,51 +221,25 @@ local function takeFirst(i, l)
   local entry, record = headsOf(a, quantity[l], cart > 0)
   local value = entry .. sub(hash.fields[at + 1], 1, NAME) .. record .. pack(a.sequence) .. a.tail .. sub(ids, from, to)
   if cart > 0 then value = value .. pack(sub(ids, to + 1, to + cart)) end
-  hash.made[hash.fields[at]] = value
+  hash.made[hash.fields[at]], hash.mixed = value, true
   setField(hash.key, hash.fields[at], value)
-end
-
--- Another hold of a buyer.
-local function takeNext(i, l)
-  local a, h = lineOf[l], holdOf(l)
-  local name, request, cart = headOf(i)
-  local r = {HELD, quantity[l], a.epoch, a.sequence, now, a.hold / 1000, name, request}
-  if cart ~= '' then r[CART] = cart end
-  set(h, r)
-  a.fresh[h.tag] = a.ends
-  moveBuyer(h, quantity[l], 0, 1)
 end
 
 local function take(i, l)
   local a, q = lineOf[l], quantity[l]
+  if not a.index then open(a) end
   a.available, a.held, a.sequence, a.dirty = a.available - q, a.held + q, a.sequence + 1, true
-  if isNew(l) then takeFirst(i, l) else takeNext(i, l) end
+  if isNew(l) then
+    takeFirst(i, l)
+  else
+    meetBuyers()
+    takeNext(i, l)
+  end
   local n = #a.index
   a.index[n + 1], a.index[n + 2] = a.endsText, hashOf[l].fields[place[l] + 1]
   writes[#writes + 1] = {'SET', KEYS[marker + l], '1', 'PX', a.holdText}
   if a.nextDeadline == 0 or a.ends < a.nextDeadline then a.nextDeadline = a.ends end
   return a.sequence
-end
-
--- The stored answer, if request i is known; nil if it is new.
-local function known(i, first, last)
-  local name, request, cart = headOf(i)
-  local result, missing = {S.KNOWN}, nil
-  for l = first, last do
-    local h, j = holdOf(l), l - first + 1
-    local r = h.r
-    if h.damaged then return {S.DAMAGED, j} end
-    if r then
-      if r[BUYER] ~= name or r[REQUEST] ~= request then return {S.MISMATCH, j, 'request_id'} end
-      if (r[CART] or '') ~= cart then return {S.MISMATCH, j, 'lines'} end
-      if r[QTY] ~= quantity[l] then return {S.MISMATCH, j, 'quantity'} end
-      result[#result + 1] = view(h)
-    else
-      missing = missing or j
-    end
-  end
-  if #result == 1 then return nil end
-  return missing and {S.MISMATCH, missing, 'lines'} or result
 end
 
 local function decide(i, first, last)
@@ -217,11 +248,19 @@ local function decide(i, first, last)
     if lineOf[l].gate ~= S.OK then return refuse(lineOf[l].gate, l - first + 1) end
     new = new and isNew(l)
   end
-  local no = not new and known(i, first, last)
-  if no then return no end
+  local no
+  if not new then
+    meetBuyers()
+    no = known(i, first, last)
+    if no then return no end
+  end
   for l = first, last do
     no = judge(l - first + 1, l)
     if no then return no end
+  end
+  if not marked then
+    rest = -S.UNMARKED
+    return rest
   end
   if first == last then return take(i, first) end
   local result = {S.OK}
@@ -246,7 +285,7 @@ local results, l, requests = {}, 1, tonumber(ARGV[firstArg])
 local single = requests == #lineOf
 for i = 1, requests do
   local count = single and 1 or byte(index, 8 * i)
-  results[i] = single and refusedToo(l) or decide(i, l, l + count - 1)
+  results[i] = rest or single and refusedToo(l) or decide(i, l, l + count - 1)
   l = l + count
 end
 for _, a in ipairs(allotments) do

@@ -7,6 +7,8 @@
 --       if its kind is not known; {status}
 -- O(1) for each.
 
+-- include records
+
 local WIDTH = 13
 local RULES = {'state', 'late', 'hold', 'longest', 'perhold', 'perbuyer', 'opens', 'closes'}
 

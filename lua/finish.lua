@@ -6,6 +6,8 @@
 -- Reply for each: {OK, hold} or {status}
 -- O(log n) for each, n being the live holds.
 
+-- include records
+
 local SOLD_VERDICT, ROOM = 1, 3
 local REASONS = {[2] = 1, [3] = 2, [4] = 3}
 

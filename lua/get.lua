@@ -4,6 +4,8 @@
 -- Reply for each: {OK, hold} or {status}
 -- O(1) for each.
 
+-- include records
+
 local results = {}
 for i = 1, tonumber(ARGV[firstArg]) do
   local p = firstArg + 2 * i - 1

@@ -9,19 +9,23 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"regexp"
 	"strings"
 	"sync"
 )
 
-//go:embed *.lua
+//go:embed *.lua parts/*.lua
 var files embed.FS
 
-const prelude = "prelude"
+const prelude = "prelude.lua"
+
+// include stands where a script wants a part: making functions that it does not use costs, at each call.
+var include = regexp.MustCompile(`(?m)^ *-- include (\w+)$`)
 
 // Script is one operation, as Redis is to load it.
 type Script struct {
 	Name   string // of its file, without the ending
-	Source string // the prelude and the file, constants folded
+	Source string // the prelude and the file with its parts, constants folded
 	SHA    string // by which EVALSHA calls it
 }
 
@@ -38,21 +42,13 @@ func read() (map[string]Script, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := files.ReadFile(prelude + ".lua")
-	if err != nil {
-		return nil, err
-	}
 	all := make(map[string]Script, len(names))
 	for _, file := range names {
-		name := strings.TrimSuffix(file, ".lua")
-		if name == prelude {
+		if file == prelude {
 			continue
 		}
-		body, err := files.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		source, err := fold(string(head) + "\n" + string(body))
+		name := strings.TrimSuffix(file, ".lua")
+		source, err := assemble(file)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -60,4 +56,27 @@ func read() (map[string]Script, error) {
 		all[name] = Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:])}
 	}
 	return all, nil
+}
+
+// assemble puts the prelude in front of a script and its parts into it.
+func assemble(file string) (string, error) {
+	head, err := files.ReadFile(prelude)
+	if err != nil {
+		return "", err
+	}
+	body, err := files.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	source := include.ReplaceAllStringFunc(string(body), func(line string) string {
+		part, failed := files.ReadFile("parts/" + include.FindStringSubmatch(line)[1] + ".lua")
+		if failed != nil {
+			err = failed
+		}
+		return strings.TrimSuffix(string(part), "\n")
+	})
+	if err != nil {
+		return "", err
+	}
+	return fold(string(head) + "\n" + source)
 }

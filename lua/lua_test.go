@@ -25,15 +25,19 @@ func scripts(t *testing.T) map[string]lua.Script {
 	return all
 }
 
-// sources are the files as they are, the prelude among them.
+// sources are the files as they are, the prelude and the parts among them.
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
+	parts, err := filepath.Glob("parts/*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
 	all := map[string]string{}
-	for _, file := range files {
+	for _, file := range append(files, parts...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -43,19 +47,28 @@ func sources(t *testing.T) map[string]string {
 	return all
 }
 
+// isScript says whether a source is a script of its own.
+func isScript(name string) bool { return name != "prelude" && !strings.HasPrefix(name, "parts/") }
+
 func TestEveryFileIsAScript(t *testing.T) {
 	t.Parallel()
 	all, files := scripts(t), sources(t)
-	if len(all) != len(files)-1 {
-		t.Errorf("%d scripts of %d files", len(all), len(files))
-	}
-	if _, ok := all["prelude"]; ok {
-		t.Error("the prelude is a script of its own")
-	}
-	for name, s := range all {
-		if s.Name != name || strings.Count(s.Source, "\n") != strings.Count(files["prelude"]+files[name], "\n")+1 {
-			t.Errorf("%s is not its file behind the prelude, line by line", name)
+	for name, text := range files {
+		s, ok := all[name]
+		if ok != isScript(name) || s.Name != name && ok {
+			t.Errorf("%s is a script: %v", name, ok)
 		}
+		for part, content := range files {
+			if part, ok := strings.CutPrefix(part, "parts/"); ok {
+				text = strings.Replace(text, "-- include "+part+"\n", content, 1)
+			}
+		}
+		if ok && strings.Count(s.Source, "\n") != strings.Count(files["prelude"]+text, "\n")+1 {
+			t.Errorf("%s is not its file with its parts behind the prelude, line by line", name)
+		}
+	}
+	if len(all) == 0 || len(all) > len(files) {
+		t.Errorf("%d scripts of %d files", len(all), len(files))
 	}
 }
 
@@ -95,7 +108,7 @@ func TestEveryScriptLoads(t *testing.T) {
 func TestEveryScriptHasAHeader(t *testing.T) {
 	t.Parallel()
 	for name, text := range sources(t) {
-		if name == "prelude" {
+		if !isScript(name) {
 			continue
 		}
 		header, _, _ := strings.Cut(text, "\n\n")
@@ -197,7 +210,7 @@ func TestWritesAreLast(t *testing.T) {
 		if name != "prelude" && strings.Contains(text, "'TIME'") {
 			t.Errorf("%s.lua asks for the time itself", name)
 		}
-		if name != "prelude" && !regexp.MustCompile(`(?m)^return reply\(.+\)\n\z`).MatchString(text) {
+		if isScript(name) && !regexp.MustCompile(`(?m)^return reply\(.+\)\n\z`).MatchString(text) {
 			t.Errorf("%s.lua does not end with its reply", name)
 		}
 	}

@@ -4,6 +4,8 @@
 -- Reply for each: {OK}, {NOT_DUE} or {status}
 -- O(log n) for each, n being the ended holds.
 
+-- include records
+
 local results = {}
 for i = 1, tonumber(ARGV[firstArg]) do
   local p = firstArg + 2 * i - 1

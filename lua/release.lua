@@ -7,6 +7,8 @@
 --       until the allotment is adopted.
 -- O(log n) for each, n being the live holds.
 
+-- include records
+
 -- Mends an entry of the index that says otherwise than the record, lest it be met again for ever.
 local function mend(h)
   local score = redis.call('ZSCORE', h.a.deadlines, h.tag)

@@ -8,6 +8,9 @@
 --       sold, live} ...}, {damaged field ...}} or {status}
 -- O(fields) for each; a hash in its compact form comes whole.
 
+-- include records
+-- include adopt
+
 local claim, count = ARGV[firstArg], ARGV[firstArg + 1]
 local a = allotments[1]
 local gate = a.gate

@@ -5,6 +5,8 @@
 --       {TOO_MUCH} for less than one unit, or {status}
 -- O(log n) for each, n being the live holds.
 
+-- include records
+
 local function take(h, c)
   local a = h.a
   a.sequence = a.sequence + 1

@@ -20,7 +20,7 @@ var guards = []guard{
 		with: " or not master or v[3] then", without: " or not master then",
 	},
 	{
-		name: "claim", why: "a step of an adopt checks its claim", file: "lua/prelude.lua",
+		name: "claim", why: "a step of an adopt checks its claim", file: "lua/parts/adopt.lua",
 		with: "return master and not v.err and v[1] == claim and v[2] == identity", without: "return master",
 	},
 	{

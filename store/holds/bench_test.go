@@ -19,6 +19,7 @@ const scriptCPURequests = 20_000
 // sizes, and compares that with a pipelined DECRBY in the same run. Read the ratios: the microseconds are
 // this machine's, of this moment.
 func BenchmarkScriptCPU(b *testing.B) {
+	random := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []int{1, 32, 128} {
 		for _, kind := range []string{"hold", "repeat", "refusal"} {
 			b.Run(fmt.Sprintf("%s/batch=%d", kind, size), func(b *testing.B) {
@@ -27,7 +28,7 @@ func BenchmarkScriptCPU(b *testing.B) {
 					f := benchFixture(b)
 					decrements := scriptCPURequests * min(size, 10) // so cheap that few would measure nothing
 					counter += f.cpu(decrements, func() { f.countDown(decrements, size) })
-					script += f.cpuOf(kind, size)
+					script += f.cpu(scriptCPURequests, f.batches(random, kind, scriptCPURequests, size))
 				}
 				script, counter = script/float64(b.N), counter/float64(b.N)
 				b.ReportMetric(script, "redis-us/decision")
@@ -70,25 +71,27 @@ func (f *fixture) countDown(decrements, size int) {
 	}
 }
 
-// cpuOf measures batches that are all granted, all repeats, or all refused.
-func (f *fixture) cpuOf(kind string, size int) float64 {
-	capacity := int64(scriptCPURequests)
+// batches prepares n requests in batches of this size that are all granted, all repeats, or all refused, and
+// returns what sends them.
+func (f *fixture) batches(random *rand.Rand, kind string, n, size int) func() {
+	f.t.Helper()
+	capacity := int64(n)
 	if kind == "refusal" {
 		capacity = 0
 	}
-	random := rand.New(rand.NewPCG(1, 2))
 	allotment := uuid(random)
 	f.place = store.Place{Allotment: allotment, Group: allotment, Buckets: store.BucketsFor(capacity)}
 	f.adopt(newAllotment(f.place, capacity), 1)
-	batches := make([][]store.CreateRequest, 0, scriptCPURequests/size+1)
-	for n := 0; n < scriptCPURequests; n += size {
+	batches := make([][]store.CreateRequest, 0, n/size+1)
+	for done := 0; done < n; done += size {
 		var batch []store.CreateRequest
-		for range min(size, scriptCPURequests-n) {
+		for range min(size, n-done) {
 			batch = append(batch, f.request(uuid(random), uuid(random), 1))
 		}
 		batches = append(batches, batch)
 	}
 	send := func(want status) {
+		f.t.Helper()
 		for _, batch := range batches {
 			f.decided(want, batch)
 		}
@@ -96,11 +99,11 @@ func (f *fixture) cpuOf(kind string, size int) float64 {
 	switch kind {
 	case "repeat":
 		send(statusOK)
-		return f.cpu(scriptCPURequests, func() { send(statusKnown) })
+		return func() { send(statusKnown) }
 	case "refusal":
-		return f.cpu(scriptCPURequests, func() { send(statusSoldOut) })
+		return func() { send(statusSoldOut) }
 	default:
-		return f.cpu(scriptCPURequests, func() { send(statusOK) })
+		return func() { send(statusOK) }
 	}
 }
 

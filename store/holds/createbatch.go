@@ -25,6 +25,7 @@ type bucket struct {
 type createBatch struct {
 	hashes  []string
 	number  map[bucket]int // where in hashes, from 1
+	marked  bool
 	markers []string
 
 	lines, index, ids []byte
@@ -33,7 +34,7 @@ type createBatch struct {
 // encodeCreate gives the keys and the arguments behind the prelude's.
 func (c *call) encodeCreate(keys []string, args []any) ([]string, []any) {
 	b := &createBatch{
-		number: map[bucket]int{}, markers: make([]string, 0, c.lines),
+		number: map[bucket]int{}, marked: !c.unmarked, markers: make([]string, 0, c.lines),
 		lines: make([]byte, 0, 32*c.lines), index: make([]byte, 0, 8*len(c.ops)), ids: make([]byte, 0, 64*len(c.ops)),
 	}
 	for _, o := range c.ops {
@@ -59,7 +60,9 @@ func (b *createBatch) add(r *createItem, allotments map[string]int) {
 		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(allotments[l.Allotment]))              //nolint:gosec // likewise
 		b.lines = binary.BigEndian.AppendUint32(b.lines, uint32(quantity))
 		b.lines = append(b.lines, packTag(r.ids[i].Tag)...)
-		b.markers = append(b.markers, markerKey(l.Place, r.ids[i].Tag))
+		if b.marked {
+			b.markers = append(b.markers, markerKey(l.Place, r.ids[i].Tag))
+		}
 	}
 }
 

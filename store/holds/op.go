@@ -2,6 +2,7 @@ package holds
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strconv"
 	"time"
@@ -96,6 +97,9 @@ type call struct {
 	places []store.Place
 	number map[string]int // allotment -> its number in the call
 	lines  int
+	facts  []facts // of places, by the reply
+
+	unmarked bool // create is given no markers: nothing is likely to be granted
 }
 
 func newCall(script string) *call { return &call{script: script, number: map[string]int{}} }
@@ -163,8 +167,7 @@ func (c *call) decode(value any) error {
 	results, _ := reply[2].([]any)
 	all := make([]facts, len(rawFacts))
 	for i, raw := range rawFacts {
-		values, _ := raw.([]any)
-		all[i] = decodeFacts(values)
+		all[i] = decodeFacts(raw)
 	}
 	wanted := 0
 	for _, o := range c.ops {
@@ -174,6 +177,7 @@ func (c *call) decode(value any) error {
 		return fmt.Errorf("script %s: reply has %d facts and %d results, want %d and %d",
 			c.script, len(all), len(results), len(c.places), wanted)
 	}
+	c.facts = all
 	for _, o := range c.ops {
 		o.now = now
 		for _, p := range o.places {
@@ -209,12 +213,19 @@ type facts struct {
 	hold                                                          int64
 }
 
-func decodeFacts(v []any) facts {
-	n := func(i int) int64 { return integer(at(v, i)) }
+const factsBytes = 16 * 8
+
+// decodeFacts reads the text, or the gate that is shut.
+func decodeFacts(value any) facts {
+	text, _ := value.(string)
+	if len(text) != factsBytes {
+		return facts{gate: statusAt([]any{value})}
+	}
+	n := func(i int) int64 { return int64(binary.BigEndian.Uint64([]byte(text[8*i : 8*i+8]))) } //nolint:gosec // as it was packed
 	return facts{
-		gate: statusAt(v), epoch: n(1), capacity: n(2), available: n(3), held: n(4), confirming: n(5),
-		shrinking: n(6), sold: n(7), version: n(8), feed: n(9), state: n(10), opens: n(11), closes: n(12),
-		perHold: n(13), perBuyer: n(14), next: n(15), hold: n(16),
+		gate: statusOK, epoch: n(0), capacity: n(1), available: n(2), held: n(3), confirming: n(4),
+		shrinking: n(5), sold: n(6), version: n(7), feed: n(8), state: n(9), opens: n(10), closes: n(11),
+		perHold: n(12), perBuyer: n(13), next: n(14), hold: n(15),
 	}
 }
 

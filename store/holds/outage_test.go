@@ -139,7 +139,13 @@ func TestReplica(t *testing.T) {
 	records, _ := f.survivors("claim")
 	f.rebuild("claim", 2, 1, records, f.buyersOf(records, nil), store.Counters{Capacity: 5, Held: 5})
 	refusal(t, errOf(f.Create(f.ctx(), f.request("x", "request", 1))), store.AllHeld)
-	must(t, f.raw.Do(f.ctx(), "WAIT", 1, 5000).Err())
+	// WAIT would only wait for what its own connection wrote.
+	storetest.Eventually(t, patience, func() error {
+		if diff := cmp.Diff(f.dump(f.place.Group), other.dump(f.place.Group)); diff != "" {
+			return fmt.Errorf("the replica is behind:\n%s", diff)
+		}
+		return nil
+	})
 
 	other.shutGate(records[0].Hold)
 	if past, left, err := other.AdoptBegin(f.ctx(), f.place, "claim-2", lease); past != nil || err != nil || left <= 0 {

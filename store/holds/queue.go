@@ -86,6 +86,9 @@ func (s *Store) run(l lane, ops []*op) {
 			fail(again, fmt.Errorf("%w: Redis forgot the scripts at once", store.ErrUnavailable))
 		}
 	}
+	if again := unmarked(calls); len(again) > 0 {
+		fail(s.send(ctx, again), fmt.Errorf("%w: Redis forgot the scripts", store.ErrUnavailable))
+	}
 	for _, c := range calls {
 		for _, o := range c.ops {
 			close(o.done)
@@ -124,6 +127,9 @@ func (s *Store) merge(ops []*op) []*call {
 		}
 		c.add(o)
 	}
+	for _, c := range calls {
+		c.unmarked = c.script == createScript && s.spent.all(c.places)
+	}
 	return calls
 }
 
@@ -151,6 +157,7 @@ func (s *Store) send(ctx context.Context, calls []*call) (unknown []*call) {
 			s.log.Error("a script's reply cannot be read", slog.String("script", c.script), slog.Any("error", err))
 			fail([]*call{c}, unavailable(err))
 		}
+		s.spent.note(c)
 	}
 	return unknown
 }

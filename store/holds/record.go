@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
-// decodeRecord reads what view in prelude.lua returns of a hold; a walk adds its score in its index.
+// decodeRecord reads what view in parts/records.lua returns of a hold; a walk adds its score in its index.
 func decodeRecord(p store.Place, v []any, now int64) (store.Record, error) {
 	r := result(v)
 	if len(r) < 16 {

@@ -32,6 +32,7 @@ const (
 	statusFormat
 	statusNotDue
 	statusKnown
+	statusUnmarked
 )
 
 const statusUnknown status = -1 // of a result that is none

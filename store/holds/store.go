@@ -68,6 +68,7 @@ type Store struct {
 	offset    func() time.Duration
 	log       *slog.Logger
 	metrics   *metrics
+	spent     spent
 	onDamage  atomic.Pointer[func(store.Place)]
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +21,7 @@ type RedisOptions struct {
 	Port      int          // 0: a free one
 	Persist   bool         // keep data over restarts (append-only file, fsync each second)
 	ExtraArgs []string     // more of redis-server's arguments, such as "--hz", "100"; they win over ours
+	Under     []string     // a program to run redis-server under, such as a profiler, with its arguments
 	Env       []string     // more environment, NAME=value
 	Log       *slog.Logger // for a line at the start; nil: none
 }
@@ -36,14 +38,17 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 		return nil, err
 	}
 	r := &Redis{}
+	command := append(slices.Clone(opts.Under), binary)
 	r.spec = spec{
 		name:   "redis",
-		binary: binary,
+		binary: command[0],
 		users:  []string{"redis", "nobody"},
 		env:    opts.Env,
 		stop:   syscall.SIGTERM,
-		args:   opts.args,
-		ready:  r.ready,
+		args: func(data string, port int) []string {
+			return append(command[1:len(command):len(command)], opts.args(data, port)...)
+		},
+		ready: r.ready,
 	}
 	if err := r.open(ctx, opts.Dir, opts.Port, opts.Log); err != nil {
 		return nil, err

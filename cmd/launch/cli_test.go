@@ -25,6 +25,7 @@ func TestUsage(t *testing.T) {
 		"a window that is too short":     {[]string{"--time-scale=0.001"}, "--window times --time-scale must"},
 		"fewer than no retries":          {[]string{"--retries=-1"}, "--retries must"},
 		"no connections":                 {[]string{"--connections=0"}, "--connections must"},
+		"several of both":                {[]string{"closed", "--allotments=2", "--addr=a:1,b:2"}, "not both"},
 		"nobody in flight":               {[]string{"closed", "--in-flight=0"}, "--in-flight must"},
 		"an unknown kind":                {[]string{"closed", "--kind=maybes"}, "--kind"},
 		"a round of nothing":             {[]string{"closed", "--rounds=0"}, "--rounds at least"},

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
@@ -22,12 +23,13 @@ import (
 type closedCommand struct {
 	target `embed:""`
 
-	InFlight int           `name:"in-flight" default:"64" placeholder:"N" help:"Callers, each of which asks again when it is answered."`
-	Kind     string        `name:"kind" default:"refusals" enum:"refusals,holds" placeholder:"refusals|holds" help:"What is answered."`
-	Duration time.Duration `name:"duration" default:"3s" placeholder:"DURATION" help:"How long each round counts."`
-	Warm     time.Duration `name:"warm-up" default:"1s" placeholder:"DURATION" help:"How long it goes on before."`
-	Rounds   int           `name:"rounds" default:"3" placeholder:"N" help:"Rounds of each server; the table has the medians."`
-	JSON     string        `name:"json" placeholder:"FILE" help:"Write everything that was found there, too."`
+	InFlight   int           `name:"in-flight" default:"64" placeholder:"N" help:"Callers, each of which asks again when it is answered."`
+	Allotments int           `name:"allotments" default:"1" placeholder:"N" help:"Allotments that are asked for in turn, each a group of its own."`
+	Kind       string        `name:"kind" default:"refusals" enum:"refusals,holds" placeholder:"refusals|holds" help:"What is answered."`
+	Duration   time.Duration `name:"duration" default:"3s" placeholder:"DURATION" help:"How long each round counts."`
+	Warm       time.Duration `name:"warm-up" default:"1s" placeholder:"DURATION" help:"How long it goes on before."`
+	Rounds     int           `name:"rounds" default:"3" placeholder:"N" help:"Rounds of each server; the table has the medians."`
+	JSON       string        `name:"json" placeholder:"FILE" help:"Write everything that was found there, too."`
 
 	played uint64 // rounds
 }
@@ -37,6 +39,12 @@ func (c *closedCommand) Validate() error {
 	all := []error{c.check()}
 	if c.InFlight < 1 || c.InFlight > 100_000 {
 		all = append(all, errors.New("--in-flight must be from 1 to 100,000"))
+	}
+	if c.Allotments < 1 || c.Allotments > 10_000 {
+		all = append(all, errors.New("--allotments must be from 1 to 10,000"))
+	}
+	if c.Allotments > 1 && len(c.Addr) > 1 {
+		all = append(all, errors.New("several allotments are compared with one, and several servers with one: not both at once"))
 	}
 	if c.Duration < 10*time.Millisecond || c.Warm < 0 || c.Rounds < 1 {
 		all = append(all, errors.New("--duration must be at least 10ms, --warm-up not below 0, --rounds at least 1"))
@@ -59,14 +67,14 @@ func (c *closedCommand) Run(ctx context.Context, out, errOut io.Writer) error {
 	return err
 }
 
-// measure plays the rounds. Of several servers the first also answers alone, to tell what the others add.
+// measure plays the rounds. Of several servers or allotments the first is also asked alone, to tell what the others add.
 func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOut io.Writer) error {
 	noop, err := startNoop(c.noopHolds())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = noop.stop() }() // it has been used
-	b, err := c.open(ctx)
+	b, allotments, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,19 +82,19 @@ func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOu
 	for n := range c.Rounds {
 		fmt.Fprintf(errOut, "round %d of %d\n", n+1, c.Rounds)
 		noopPIDs := map[string]int{"server": noop.command.Process.Pid}
-		if err := c.round(ctx, &found.Noop, "launch-noop", []string{noop.address}, noopPIDs); err != nil {
+		if err := c.round(ctx, &found.Noop, []string{"launch-noop"}, []string{noop.address}, noopPIDs); err != nil {
 			return err
 		}
-		if len(c.Addr) > 1 {
-			if err := c.round(ctx, &found.First, b.Allotment, c.Addr[:1], c.watched()); err != nil {
+		if len(c.Addr) > 1 || len(allotments) > 1 {
+			if err := c.round(ctx, &found.First, allotments[:1], c.Addr[:1], c.watched()); err != nil {
 				return err
 			}
 		}
-		if err := c.round(ctx, &found.Holdfast, b.Allotment, c.Addr, c.watched()); err != nil {
+		if err := c.round(ctx, &found.Holdfast, allotments, c.Addr, c.watched()); err != nil {
 			return err
 		}
 	}
-	return b.Retire(ctx)
+	return each(ctx, b, allotments, func(ctx context.Context, one *books.Books) error { return one.Retire(ctx) })
 }
 
 func (c *closedCommand) noopHolds() int64 {
@@ -96,39 +104,56 @@ func (c *closedCommand) noopHolds() int64 {
 	return 0
 }
 
-// open opens enough stock for every hold, or ten units that are all held.
-func (c *closedCommand) open(ctx context.Context) (*books.Books, error) {
+// open opens allotments with enough stock for every hold, or with ten units that are all held.
+func (c *closedCommand) open(ctx context.Context) (*books.Books, []string, error) {
 	start := time.Now()
-	b, err := books.Open(c.Addr[0], c.AdminAddr, allotmentID("closed"), func() time.Duration { return time.Since(start) })
+	b, err := books.Open(c.Addr[0], c.AdminAddr, "", func() time.Duration { return time.Since(start) })
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	capacity := int64(1_000_000_000)
-	if c.Kind == "refusals" {
-		capacity = 10
+	allotments := []string{allotmentID("closed")}
+	for n := 1; n < c.Allotments; n++ {
+		allotments = append(allotments, fmt.Sprintf("%s-%d", allotments[0], n))
 	}
+	if err := each(ctx, b, allotments, c.create); err != nil {
+		b.Close()
+		return nil, nil, err
+	}
+	return b, allotments, nil
+}
+
+func (c *closedCommand) create(ctx context.Context, b *books.Books) error {
 	ctx, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
-	err = b.Create(ctx, capacity, time.Hour)
-	if err == nil && c.Kind == "refusals" {
-		err = b.Hold(ctx, history.Buyer{ID: "first", Request: "first", Quantity: capacity})
+	if c.Kind == "holds" {
+		return b.Create(ctx, 1_000_000_000, time.Hour)
 	}
-	if err != nil {
-		b.Close()
-		return nil, err
+	const capacity = 10
+	if err := b.Create(ctx, capacity, time.Hour); err != nil {
+		return err
 	}
-	return b, nil
+	return b.Hold(ctx, history.Buyer{ID: "first", Request: "first", Quantity: capacity})
+}
+
+// each does something with the books of every allotment, of some at a time.
+func each(ctx context.Context, b *books.Books, allotments []string, do func(context.Context, *books.Books) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(16)
+	for _, allotment := range allotments {
+		all.Go(func() error { return do(ctx, b.Of(allotment)) })
+	}
+	return all.Wait()
 }
 
 // round plays one more round.
-func (c *closedCommand) round(ctx context.Context, rounds *[]result.Round, allotment string, addresses []string, pids map[string]int) error {
+func (c *closedCommand) round(ctx context.Context, rounds *[]result.Round, allotments, addresses []string, pids map[string]int) error {
 	want := codes.OK
 	if c.Kind == "refusals" {
 		want = codes.FailedPrecondition
 	}
 	c.played++ // each round has buyers of its own: those of an earlier one have their holds
 	loop := &load.Closed{
-		Allotment: allotment, Addresses: addresses, Connections: c.Connections, InFlight: c.InFlight, Warm: c.Warm, Duration: c.Duration,
+		Allotments: allotments, Addresses: addresses, Connections: c.Connections, InFlight: c.InFlight, Warm: c.Warm, Duration: c.Duration,
 		Plan: load.NewPlan(load.Crowd{Seed: c.Seed + c.played}), Want: want,
 	}
 	watch := machine.NewWatch(pids)

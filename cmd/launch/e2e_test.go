@@ -124,6 +124,10 @@ func TestEndToEnd(t *testing.T) {
 			mustSay(t, out, "holdfast", "no-op", "of the no-op's")
 		})
 	}
+	t.Run("closed with several allotments", func(t *testing.T) {
+		out := launch(t, "closed", "--addr="+address, "--allotments=3", "--in-flight=8", "--duration=200ms", "--warm-up=100ms", "--rounds=1")
+		mustSay(t, out, "the first alone", "of the first's alone")
+	})
 	t.Run("closed with several servers", func(t *testing.T) { testSeveralServers(t, address) })
 }
 
@@ -138,7 +142,7 @@ func testSeveralServers(t *testing.T, address string) {
 	if code := run(t.Context(), args, &out, &errOut); code != exitOK && !strings.Contains(errOut.String(), "answers were others") {
 		t.Fatalf("exit code %d\n%s\n%s", code, &out, &errOut)
 	}
-	mustSay(t, out.String(), "its first server alone", "of the first server's alone", other+": ")
+	mustSay(t, out.String(), "the first alone", "of the first's alone", other+": ")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +151,7 @@ func testSeveralServers(t *testing.T, address string) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Holdfast) != 2 || len(r.First) != 2 || len(r.Noop) != 2 || r.Fairness == nil || r.Servers == nil {
+	if len(r.Holdfast) != 2 || len(r.First) != 2 || len(r.Noop) != 2 || r.Fairness == nil || r.Several == nil {
 		t.Fatalf("%+v", r)
 	}
 	for _, round := range r.Holdfast {

@@ -6,6 +6,10 @@ var benchmarks = []benchmark{
 		name: "script-cpu", title: "Redis CPU of a decision", pkg: "store/holds", match: "^BenchmarkScriptCPU$", time: "1x",
 		asked: "holds, repeats and refusals in batches of several sizes, and a pipelined DECRBY in the same run.",
 		shows: []string{"redis-us/decision", "x-DECRBY"},
+		measures: []measure{
+			{name: "ScriptCPU/hold/batch=128", unit: "x-DECRBY", target: atMost(11), readme: "Redis CPU of a hold, in batches of 128, to a pipelined DECRBY"},
+			{name: "ScriptCPU/refusal/batch=128", unit: "x-DECRBY", target: atMost(2.5), readme: "the same of a refusal"},
+		},
 	},
 	{
 		name: "script-instructions", title: "Instructions of Redis for a decision", pkg: "store/holds", match: "^BenchmarkScriptInstructions$",
@@ -22,7 +26,7 @@ var benchmarks = []benchmark{
 	},
 	{
 		name: "hot-groups", title: "Several hot groups", pkg: "store/holds", match: "^BenchmarkHotGroups$",
-		asked: "refusals of many callers whose allotments are all of one group or of many; x-one-group is the rate to that of one group.",
+		asked: "refusals of many callers whose allotments are all of one group or of many, without gRPC; x-one-group is the rate to that of one group.",
 	},
 	{
 		name: "memory", title: "Redis memory of a live hold", pkg: "store/holds", match: "^BenchmarkMemoryPerHold$", time: "1x",
@@ -54,7 +58,13 @@ var benchmarks = []benchmark{
 	},
 	{
 		name: "lapse-storm", title: "Many holds that lapse at once", pkg: "server/inventory", match: "^BenchmarkLapseStorm$", time: "1x",
-		asked: "what decisions take meanwhile.",
+		asked: "20,000 holds whose deadlines fall within a second, while 500 new ones a second are asked for: when all units are back, and what " +
+			"decisions take meanwhile.",
+		measures: []measure{
+			{name: "LapseStorm", unit: "back-s", target: atMost(5), readme: "20,000 holds that lapse within a second: all units are back after"},
+			{name: "LapseStorm", unit: "wrongly-refused", target: atMost(0)},
+			{name: "LapseStorm", unit: "p99-ms", target: atMost(100)},
+		},
 	},
 	{
 		name: "batch", title: "Gathering a batch", pkg: "store/batch", match: "^BenchmarkAdd$", asked: "what it costs to be added to one.",

@@ -50,7 +50,7 @@ func severalServers() experiment {
 			"with the first of them alone: refusals, 64 in flight for each server.",
 		measures: []measure{
 			{
-				name: "servers", unit: "times", what: "rate of the three, to one server's in the same run", target: atLeast(0.9),
+				name: "several", unit: "times", what: "rate of the three, to one server's in the same run", target: atLeast(0.9),
 				readme: "three servers on the same machine: rate of refusals, to that of one",
 			},
 			{name: "answers", unit: "/s", what: "refusals a second of the three"},
@@ -59,6 +59,23 @@ func severalServers() experiment {
 			{name: "most", unit: "/s", what: "refusals a second of the server with the most"},
 		},
 		once: closedLoop(3, "--in-flight=192", "--connections=6"),
+	}
+}
+
+// manyGroups is about what a crowd costs that spreads over many allotments.
+func manyGroups() experiment {
+	return experiment{
+		name: "groups", title: "4,096 hot groups",
+		asked: "`launch closed --in-flight=256 --allotments=4096`, in turn with one allotment: refusals of allotments that are each a group of its own.",
+		measures: []measure{
+			{
+				name: "several", unit: "times", what: "rate over 4,096 allotments, to one allotment's in the same run", target: atLeast(0.5),
+				readme: "4,096 hot allotments: rate of refusals, to that of one",
+			},
+			{name: "answers", unit: "/s", what: "refusals a second over 4,096 allotments"},
+			{name: "p99", unit: "ms"},
+		},
+		once: closedLoop(1, "--in-flight=256", "--allotments=4096"),
 	}
 }
 
@@ -77,7 +94,7 @@ func closedFigures(c *result.Closed) []figure {
 	for _, f := range []struct {
 		name  string
 		value *float64
-	}{{"rate", c.Rate}, {"cpu", c.CPU}, {"servers", c.Servers}, {"fairness", c.Fairness}} {
+	}{{"rate", c.Rate}, {"cpu", c.CPU}, {"several", c.Several}, {"fairness", c.Fairness}} {
 		if f.value != nil {
 			all = append(all, figure{f.name, "times", *f.value})
 		}

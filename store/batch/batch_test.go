@@ -229,7 +229,7 @@ func TestStress(t *testing.T) {
 	var running [keys]atomic.Int32
 	var refused atomic.Int64
 	var got [keys][]string // each lane has one writer at a time; the mutex of Lanes orders them
-	l := NewLanes[int, int](Limits{Batch: 16, Call: 2, Lane: 64}, oneText, func(key int, items []string) {
+	l := NewLanes[int, int](Limits{Batch: 16, Flow: 2, Lane: 64}, oneText, func(key int, items []string) {
 		if running[key].Add(1) != 1 {
 			t.Error("two batches of a key at once")
 		}
@@ -285,7 +285,7 @@ func TestStress(t *testing.T) {
 func BenchmarkAdd(b *testing.B) {
 	for _, flows := range []int{1, 4096} {
 		b.Run(fmt.Sprintf("flows=%d", flows), func(b *testing.B) {
-			l := NewLanes[int, int](Limits{Batch: 520, Call: 8, Lane: 1 << 40}, one, func(int, []int) {})
+			l := NewLanes[int, int](Limits{Batch: 520, Flow: 8, Lane: 1 << 40}, one, func(int, []int) {})
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				l.Add(1, n%flows, 1)

@@ -40,7 +40,7 @@ func TestAQuietFlowDoesNotWait(t *testing.T) {
 		t.Run(fmt.Sprintf("%d hot flows", c.hot), func(t *testing.T) {
 			t.Parallel()
 			const quiet = -1
-			h := newHeld(t, Limits{Batch: 520, Call: 8, Lane: 1 << 20})
+			h := newHeld(t, Limits{Batch: 520, Flow: 8, Lane: 1 << 20})
 			h.add(0)
 			h.next(0)
 			for i := range c.hot {
@@ -88,10 +88,10 @@ func TestTurns(t *testing.T) {
 	storetest.Eventually(t, patience, h.idle)
 }
 
-// A batch of many flows has fewer items than one of a single flow: each takes a call.
+// A batch of many flows has fewer items than one of a single flow: each has a weight of its own.
 func TestCallsWeigh(t *testing.T) {
 	t.Parallel()
-	h := newHeld(t, Limits{Batch: 20, Call: 4, Lane: 1000})
+	h := newHeld(t, Limits{Batch: 20, Flow: 4, Lane: 1000})
 	h.add(0)
 	h.next(0)
 	h.add(numbers(1, 20)...)
@@ -120,7 +120,7 @@ func (h *held) fill(flow string) int {
 // A flow that wants all the room leaves as much for others; and they leave some too.
 func TestRoomIsShared(t *testing.T) {
 	t.Parallel()
-	h := newHeld(t, Limits{Batch: 1000, Call: 10, Lane: 1200})
+	h := newHeld(t, Limits{Batch: 1000, Flow: 10, Lane: 1200})
 	h.add(0)
 	h.next(0)
 	for i, want := range []int{590, 290, 140} { // and 10 each: half of the room, half of the rest, ...
@@ -156,7 +156,7 @@ func TestIdleFlowsAreForgotten(t *testing.T) {
 	before := heap()
 	ended := make(chan struct{})
 	var l *Lanes[string, string, int]
-	l = NewLanes[string, string](Limits{Batch: 520, Call: 8, Lane: 100}, one, func(key string, items []int) {
+	l = NewLanes[string, string](Limits{Batch: 520, Flow: 8, Lane: 100}, one, func(key string, items []int) {
 		q := l.lanes[key] // nobody else uses the lane
 		if len(q.flows) > 0 || q.first != nil || q.items != 0 || q.weight != 0 {
 			t.Errorf("with nothing waiting, %d flows are kept, of %d items that weigh %d", len(q.flows), q.items, q.weight)

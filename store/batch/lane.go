@@ -1,6 +1,6 @@
 package batch
 
-// quantum is the weight that a flow may take in its turn: enough to be worth a call, and so little that a batch has room
+// quantum is the weight that a flow may take in its turn: enough to be worth its turn, and so little that a batch has room
 // for the turns of several.
 const quantum = 64
 
@@ -11,7 +11,7 @@ type lane[F comparable, T any] struct {
 	flows       map[F]*flow[F, T] // those of which something waits
 	first, last *flow[F, T]
 	items       int
-	weight      int // of the items, and of a call for each flow
+	weight      int // of the items, and of their flows
 	batches     int // taken so far
 }
 
@@ -19,7 +19,7 @@ type flow[F comparable, T any] struct {
 	name    F
 	next    *flow[F, T]
 	waiting []T
-	weight  int // of those and a call
+	weight  int // of those, and its own
 	credit  int // what is left of its turn, or, below 0, what it took beyond it
 	batch   int // the last one that it has a part in
 }
@@ -29,7 +29,7 @@ func (q *lane[F, T]) add(name F, item T) bool {
 	f, more := q.flows[name], q.weigh(item)
 	if f == nil {
 		f = &flow[F, T]{name: name, credit: quantum}
-		more += q.limits.Call
+		more += q.limits.Flow
 	}
 	if f.weight+more > q.limits.Lane-q.weight-more {
 		return false
@@ -58,7 +58,7 @@ func (q *lane[F, T]) take() []T {
 		}
 		more := q.weigh(f.waiting[0])
 		if f.batch != q.batches {
-			more += q.limits.Call
+			more += q.limits.Flow
 		}
 		if len(items) > 0 && weight+more > q.limits.Batch {
 			break
@@ -83,7 +83,7 @@ func (q *lane[F, T]) takeFirst() T {
 	if len(f.waiting) == 0 {
 		q.pop()
 		delete(q.flows, f.name)
-		q.weight -= q.limits.Call
+		q.weight -= q.limits.Flow
 	}
 	return item
 }

@@ -56,12 +56,14 @@ func (b *createBatch) add(r *createItem, allotments map[string]int) {
 		if quantity < 0 || quantity > math.MaxUint32 {
 			quantity = 0 // which is as impossible
 		}
-		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(b.hash(l.Place, r.ids[i].BuyerKey()))) //nolint:gosec // at most batchMost
-		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(allotments[l.Allotment]))              //nolint:gosec // likewise
+		tag := packTag(r.ids[i].Tag)
+		hash := b.hash(l.Place, store.BuyerKey([]byte(tag[nameBytes:])))
+		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(hash))                    //nolint:gosec // at most batchMost
+		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(allotments[l.Allotment])) //nolint:gosec // likewise
 		b.lines = binary.BigEndian.AppendUint32(b.lines, uint32(quantity))
-		b.lines = append(b.lines, packTag(r.ids[i].Tag)...)
+		b.lines = append(b.lines, tag...)
 		if b.marked {
-			b.markers = append(b.markers, markerKey(l.Place, r.ids[i].Tag))
+			b.markers = append(b.markers, markerOf(l.Place, tag))
 		}
 	}
 }

@@ -42,8 +42,10 @@ func allotmentKeys(keys []string, p store.Place) []string {
 
 func holdsKey(p store.Place, bucket int) string { return base(p, "h") + ":" + strconv.Itoa(bucket) }
 
-func markerKey(p store.Place, tag string) string {
-	key := keyPrefix + p.Group + markerPart + packTag(tag)
+func markerKey(p store.Place, tag string) string { return markerOf(p, packTag(tag)) }
+
+func markerOf(p store.Place, packed string) string {
+	key := keyPrefix + p.Group + markerPart + packed
 	if p.Allotment != p.Group {
 		key += ":" + p.Allotment
 	}

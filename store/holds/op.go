@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
-// op is one caller's request to one script. Ops of one flow are merged into one call, unless they have arguments in front
-// of the list (head), or there is none (bare).
+// op is one caller's request to one script. Ops of one script are merged into one call, unless they have arguments in front
+// of the list (head).
 type op struct {
 	script string
 	places []store.Place // one group; the facts of the reply are in this order
 	head   []any         // arguments in front of the number of items; such an op is called alone
-	bare   bool          // the script takes no list of items
+	bare   bool          // the script takes no list of items; without a head, its results are those of the call's allotments
 	past   bool          // a shut gate does not matter: a step of an adopt
 	items  int           // items it adds to the script's list, results it gets
 	keys   func(keys []string) []string
@@ -34,7 +34,10 @@ type op struct {
 func (o *op) flow() flow { return flow{o.script, o.places[0].Group} }
 
 // alone says that o needs a call of its own.
-func (o *op) alone() bool { return len(o.head) > 0 || o.bare }
+func (o *op) alone() bool { return len(o.head) > 0 }
+
+// shared says that what o asks is the same whoever asks it: there is one result for each allotment of a call.
+func (o *op) shared() bool { return o.bare && !o.alone() }
 
 // weight is how many lines o has, and what a call weighs if it needs its own.
 func (o *op) weight() int {
@@ -90,7 +93,7 @@ func integer(value any) int64 {
 	return 0
 }
 
-// call is one EVALSHA for the ops of one script and group.
+// call is one EVALSHA for ops of one script.
 type call struct {
 	script string
 	ops    []*op
@@ -169,10 +172,7 @@ func (c *call) decode(value any) error {
 	for i, raw := range rawFacts {
 		all[i] = decodeFacts(raw)
 	}
-	wanted := 0
-	for _, o := range c.ops {
-		wanted += o.items
-	}
+	wanted := c.results()
 	if len(all) != len(c.places) || len(results) != wanted {
 		return fmt.Errorf("script %s: reply has %d facts and %d results, want %d and %d",
 			c.script, len(all), len(results), len(c.places), wanted)
@@ -183,11 +183,29 @@ func (c *call) decode(value any) error {
 		for _, p := range o.places {
 			o.facts = append(o.facts, all[c.number[p.Allotment]-1])
 		}
+		if o.shared() {
+			for _, p := range o.places {
+				o.reply = append(o.reply, resultOf(results[c.number[p.Allotment]-1]))
+			}
+			continue
+		}
 		for range o.items {
 			o.reply, results = append(o.reply, resultOf(results[0])), results[1:]
 		}
 	}
 	return nil
+}
+
+// results is how many the script gives.
+func (c *call) results() int {
+	if c.ops[0].shared() {
+		return len(c.places)
+	}
+	wanted := 0
+	for _, o := range c.ops {
+		wanted += o.items
+	}
+	return wanted
 }
 
 // resultOf reads a result. The script create gives those that are many as a number: the sequence of the

@@ -25,8 +25,8 @@ const (
 	laneUpkeep lane = "upkeep" // loops, adopts, walks
 )
 
-// flow is what one call can be made of. In a lane the flows take turns, so that nobody waits for all that others ask of a
-// hot group.
+// flow is what is first come, first served. In a lane the flows take turns, so that nobody waits for all that others ask of
+// a hot group.
 type flow struct{ script, group string }
 
 // do queues o and waits for its result. The result is that of this call alone: nothing is retried
@@ -68,7 +68,7 @@ func unknownFormat(p store.Place) error {
 		store.ErrUnavailable, p.Allotment)
 }
 
-// run sends a batch as one pipeline, one call for each script and group.
+// run sends a batch as one pipeline, one call for each script.
 func (s *Store) run(l lane, ops []*op) {
 	s.metrics.batch(l, len(ops))
 	calls := s.merge(ops)
@@ -103,10 +103,11 @@ func (s *Store) timeoutOf(l lane) time.Duration {
 	return s.timeout
 }
 
-// merge makes the calls of a batch, in its order, leaving out ops whose caller has gone.
+// merge makes the calls of a batch, in its order, leaving out ops whose caller has gone. A call takes what is asked of
+// every group, as all are on one server: most of what a call with one line costs is the call.
 func (s *Store) merge(ops []*op) []*call {
 	var calls []*call
-	open := map[flow]*call{}
+	open := map[string]*call{}
 	for _, o := range ops {
 		if err := o.ctx.Err(); err != nil {
 			o.err = err
@@ -119,10 +120,10 @@ func (s *Store) merge(ops []*op) []*call {
 			calls = append(calls, c)
 			continue
 		}
-		c := open[o.flow()]
+		c := open[o.script]
 		if c == nil {
 			c = newCall(o.script)
-			open[o.flow()] = c
+			open[o.script] = c
 			calls = append(calls, c)
 		}
 		c.add(o)

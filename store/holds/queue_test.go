@@ -33,7 +33,7 @@ const gatedMost, gatedLane = 128, 1024
 func (f *fixture) shut(l lane, first func(int) error) *gate {
 	f.t.Helper()
 	g := &gate{f: f, lane: l, opened: make(chan struct{}), results: map[string][]error{}}
-	limits := batch.Limits{Batch: gatedMost + callWeight, Call: callWeight, Lane: gatedLane}
+	limits := batch.Limits{Batch: gatedMost + groupWeight, Flow: groupWeight, Lane: gatedLane}
 	f.lanes = batch.NewLanes[lane, flow](limits, (*op).weight, func(of lane, ops []*op) {
 		if of == l {
 			g.mu.Lock()
@@ -181,7 +181,7 @@ func TestFloodOfCreates(t *testing.T) {
 			t.Errorf("a create: %v", err)
 		}
 	}
-	if want := gatedLane/2 - callWeight; granted != want {
+	if want := gatedLane/2 - groupWeight; granted != want {
 		t.Errorf("%d were granted, want the %d that could wait", granted, want)
 	}
 }
@@ -193,7 +193,7 @@ func TestFloodOfReads(t *testing.T) {
 	h := f.hold("buyer", "request", 1)
 	read := func(int) error { return errOf(f.Counters(f.ctx(), []store.Place{f.place})) }
 	g := f.shut(laneCaller, read)
-	g.start("reads", gatedLane/4, read)
+	g.start("reads", gatedLane, read)
 	if len(g.of("reads")) == 0 {
 		t.Error("all reads found room")
 	}
@@ -204,6 +204,36 @@ func TestFloodOfReads(t *testing.T) {
 	}
 	if got := g.in(func(o *op) bool { return o.script == "begin" }); len(got) != 1 || got[0] != 1 {
 		t.Errorf("the confirm is in the batches %v, want the next", got)
+	}
+}
+
+// Reads that wait together share a call, whatever they ask for, and each gets what it asked for.
+func TestReadsShareACall(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	places, capacity := []store.Place{f.place}, []int64{10, 20, 30, 40}
+	for _, c := range capacity[1:] {
+		places = append(places, f.allot(storetest.UniqueID(t), "", c))
+	}
+	read := func(i int) error {
+		one, two := i%4, (i+1+i/4%3)%4
+		got, err := f.Counters(f.ctx(), []store.Place{places[one], places[two]})
+		if err == nil && (got[0].Capacity != capacity[one] || got[1].Capacity != capacity[two]) {
+			err = fmt.Errorf("asked for %d and %d, got %+v", one, two, got)
+		}
+		return err
+	}
+	g := f.shut(laneCaller, read)
+	g.start("reads", 40, read)
+	before := f.evalsha()
+	g.open()
+	for _, err := range g.of("reads") {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if calls := f.evalsha() - before; calls > 2 {
+		t.Errorf("41 reads took %v calls, want one for the first and one for the others", calls)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package holds keeps the counters and the holds in Redis. Its scripts (package lua) are the only
-// writers; callers' requests reach them in batches, one call for each script and group.
+// writers; callers' requests reach them in batches, one call for each script.
 package holds
 
 import (
@@ -33,11 +33,12 @@ const (
 const upkeepTimeout = 2 * time.Second
 
 // A batch keeps Redis from everyone else while it runs, so it is bounded by its work, not by its requests. The unit is a
-// line, 2 to 9 us of Redis: a request for one hold has one, one for a cart many. A call costs some 50 us besides. So a
-// batch takes at most some 5 ms, be it one call with 512 lines or 57 calls with one each.
+// line, 2 to 9 us of Redis: a request for one hold has one, one for a cart many. Each group costs some 15 us besides. So a
+// batch takes at most some 5 ms, be it 512 lines of one group or one line of each of 103.
 const (
-	batchMost  = 512 // lines in one call
-	callWeight = 8
+	batchMost   = 512
+	groupWeight = 4
+	callWeight  = 8 // of an op that needs a call of its own
 	// What waits in a lane, 16 batches, has its turn within the 90 ms that a caller waits; one of whom that cannot
 	// be true is better told at once to come again. Half of it is the most that one flow may take.
 	laneMost = 8192
@@ -101,7 +102,7 @@ func Open(o Options) (*Store, error) {
 	if s.retention == 0 {
 		s.retention = DefaultRetention
 	}
-	limits := batch.Limits{Batch: batchMost + callWeight, Call: callWeight, Lane: laneMost}
+	limits := batch.Limits{Batch: batchMost + groupWeight, Flow: groupWeight, Lane: laneMost}
 	s.lanes = batch.NewLanes[lane, flow](limits, (*op).weight, s.run)
 	if s.metrics, err = newMetrics(o.Meters, s.lanes); err != nil {
 		return nil, err

@@ -54,6 +54,13 @@ func Open(address, admin, allotment string, clock func() time.Duration) (*Books,
 	return b, nil
 }
 
+// Of is the books of another allotment of the same server. They end with b.
+func (b *Books) Of(allotment string) *Books {
+	other := *b
+	other.Allotment = allotment
+	return &other
+}
+
 func (b *Books) connect(address string) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

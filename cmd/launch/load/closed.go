@@ -17,7 +17,7 @@ import (
 // Closed is a load of so many callers, each of which asks again as soon as it is answered: it finds the rate that a
 // server can keep up.
 type Closed struct {
-	Allotment   string
+	Allotments  []string // asked for in turn
 	Addresses   []string
 	Connections int
 	InFlight    int
@@ -117,7 +117,8 @@ func (c *Closed) at(percentile float64) time.Duration {
 // ask sends a caller's next request, over the connection of its last answer if it has had one.
 func (c *Closed) ask(last *wire.Answer, tag uint64) {
 	caller := &c.callers[tag]
-	message := caller.encoder.createHold(c.Allotment, c.Plan.Buyer(c.buyers.Add(1)))
+	buyer := c.buyers.Add(1)
+	message := caller.encoder.createHold(c.Allotments[int(buyer)%len(c.Allotments)], c.Plan.Buyer(buyer))
 	caller.sent = time.Since(c.start)
 	var err error
 	if last != nil {

@@ -236,7 +236,7 @@ func TestClosedLoop(t *testing.T) {
 	o.client.Close()
 	read := 0
 	c := &Closed{
-		Allotment: "a", Addresses: o.Addresses, Connections: 2, InFlight: 8, Duration: 50 * time.Millisecond, Plan: NewPlan(Crowd{}), Want: codes.OK,
+		Allotments: []string{"a"}, Addresses: o.Addresses, Connections: 2, InFlight: 8, Duration: 50 * time.Millisecond, Plan: NewPlan(Crowd{}), Want: codes.OK,
 	}
 	pace, err := c.Run(t.Context(), func() { read++ }, func() { read++ })
 	if err != nil {
@@ -247,7 +247,7 @@ func TestClosedLoop(t *testing.T) {
 		t.Errorf("%+v of %d requests", pace, len(s.asked))
 	}
 	c = &Closed{
-		Allotment: "a", Addresses: o.Addresses, Connections: 1, InFlight: 1, Duration: 20 * time.Millisecond, Plan: NewPlan(Crowd{}), Want: codes.FailedPrecondition,
+		Allotments: []string{"a"}, Addresses: o.Addresses, Connections: 1, InFlight: 1, Duration: 20 * time.Millisecond, Plan: NewPlan(Crowd{}), Want: codes.FailedPrecondition,
 	}
 	if pace, err = c.Run(t.Context(), func() {}, func() {}); err != nil || pace.Odd == 0 || pace.OddText == "" {
 		t.Errorf("%+v, %v", pace, err)

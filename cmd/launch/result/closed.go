@@ -22,13 +22,13 @@ type Closed struct {
 	InFlight int       `json:"in_flight"`
 	Seconds  float64   `json:"round_seconds"`
 	Holdfast []Round   `json:"holdfast"`
-	First    []Round   `json:"first_server,omitempty"` // the first of several addresses, alone
+	First    []Round   `json:"first,omitempty"` // the first of several servers, or of several allotments, alone
 	Noop     []Round   `json:"noop"`
 
 	// Of the medians. Unset: it is not known, or there is nothing to compare.
 	Rate    *float64 `json:"rate_by_noop,omitempty"`
 	CPU     *float64 `json:"cpu_by_noop,omitempty"` // of the server and, if it is known, Redis, for a decision
-	Servers *float64 `json:"rate_by_first_server,omitempty"`
+	Several *float64 `json:"rate_by_first,omitempty"`
 	// Fairness is the median of the answers of the server with the fewest to those of the one with the most.
 	Fairness *float64 `json:"fewest_by_most,omitempty"`
 }
@@ -80,7 +80,7 @@ func perSec(r Round) (float64, bool) { return r.PerSec, true }
 func (c *Closed) Compare() {
 	c.Rate = ratio(c.Holdfast, c.Noop, perSec)
 	c.CPU = ratio(c.Holdfast, c.Noop, Round.decisionCPU)
-	c.Servers = ratio(c.Holdfast, c.First, perSec)
+	c.Several = ratio(c.Holdfast, c.First, perSec)
 	if fair := valuesOf(c.Holdfast, Round.fairness); len(fair) > 0 {
 		c.Fairness = new(median(fair))
 	}
@@ -98,7 +98,7 @@ func (c *Closed) Print(out io.Writer) error {
 	row("", "answers/s", "p50 ms", "p99 ms", "server us", "server + redis us", "launch us", "steal", "odd answers")
 	row(rowOf("holdfast", c.Holdfast)...)
 	if len(c.First) > 0 {
-		row(rowOf("its first server alone", c.First)...)
+		row(rowOf("the first alone", c.First)...)
 	}
 	row(rowOf("no-op", c.Noop)...)
 	if err := w.Flush(); err != nil {
@@ -145,8 +145,8 @@ func (c *Closed) notes() []string {
 	if c.CPU != nil {
 		lines = append(lines, fmt.Sprintf("CPU of the server, and of Redis if it is known, for a decision: %.2f times the no-op's", *c.CPU))
 	}
-	if c.Servers != nil {
-		lines = append(lines, fmt.Sprintf("rate: %.2f of the first server's alone", *c.Servers))
+	if c.Several != nil {
+		lines = append(lines, fmt.Sprintf("rate: %.2f of the first's alone", *c.Several))
 	}
 	if c.Fairness != nil {
 		lines = append(lines, fmt.Sprintf("the server with the fewest answers has %.2f of those of the one with the most; in the last round:", *c.Fairness))

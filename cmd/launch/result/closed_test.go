@@ -46,7 +46,7 @@ func TestClosedCompares(t *testing.T) {
 	for name, pair := range map[string]struct {
 		got  *float64
 		want float64
-	}{"rate": {c.Rate, 0.6}, "CPU": {c.CPU, 1.5}, "servers": {c.Servers, 1.2}, "fairness": {c.Fairness, 0.8}} {
+	}{"rate": {c.Rate, 0.6}, "CPU": {c.CPU, 1.5}, "servers": {c.Several, 1.2}, "fairness": {c.Fairness, 0.8}} {
 		if pair.got == nil || math.Abs(*pair.got-pair.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, pair.got, pair.want)
 		}
@@ -56,8 +56,8 @@ func TestClosedCompares(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"refusals, 64 in flight, 3 rounds of 3 s each", "6000 (5000-7000)", "its first server alone", "1500.0 (1500.0-1500.0)",
-		"rate: 0.60 of the no-op's", "1.50 times the no-op's", "1.20 of the first server's alone", "127.0.0.1:2: 500",
+		"refusals, 64 in flight, 3 rounds of 3 s each", "6000 (5000-7000)", "the first alone", "1500.0 (1500.0-1500.0)",
+		"rate: 0.60 of the no-op's", "1.50 times the no-op's", "1.20 of the first's alone", "127.0.0.1:2: 500",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, &out)
@@ -74,7 +74,7 @@ func TestClosedUnknown(t *testing.T) {
 	if err := c.Print(&out); err != nil {
 		t.Fatal(err)
 	}
-	if c.Rate != nil || c.CPU != nil || c.Servers != nil || c.Fairness != nil || strings.Contains(out.String(), "rate:") {
+	if c.Rate != nil || c.CPU != nil || c.Several != nil || c.Fairness != nil || strings.Contains(out.String(), "rate:") {
 		t.Errorf("%+v\n%s", c, &out)
 	}
 }

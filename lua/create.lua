@@ -7,7 +7,7 @@
 --       length (2), that of the cart's fingerprint behind them (1; 0 for a single line), how many lines it has
 --       (1). The ids: buyer's id and request id in MessagePack, the fingerprint
 -- Reply for each request: {OK, sequence ...} of its new holds; {KNOWN, hold ...}, what it got before; {AGAIN, line,
---       due tag ...}; {UNMARKED, 1} from the first request on that would be granted, but has no markers: these are to
+--       due tag ...}, the due holds of an allotment only once; {UNMARKED, 1} from the first request on that would be granted, but has no markers: these are to
 --       be sent again, with them; or {status, line, facts ...}: ALL_HELD adds tag and deadline of the buyer's own live hold,
 --       BUYER_LIMIT the units held and sold and then the same, MISMATCH the field that differs. Shorter for a
 --       single line: the sequence for {OK, sequence}, -status for {status, 1}
@@ -182,6 +182,13 @@ local function open(a)
   a.tail = pack(now, a.hold / 1000)
 end
 
+-- The due holds of an allotment, for the first request that they stand in the way of: when holds lapse, that are many.
+local function againOf(a, j, tags)
+  if a.named then return refuse(S.AGAIN, j) end
+  a.named = true
+  return again(j, tags)
+end
+
 -- nil: line l, the j-th of its request, can be granted; otherwise the result of the whole request.
 local function judge(j, l)
   local a, q = lineOf[l], quantity[l]
@@ -194,7 +201,7 @@ local function judge(j, l)
   end
   if a.available >= q then return nil end
   local tags = due(a)
-  if tags then return again(j, tags) end
+  if tags then return againOf(a, j, tags) end
   if not a.refused or q < a.refused then a.refused = q end
   if a.capacity - a.sold < q then return refuse(S.SOLD_OUT, j) end
   if isNew(l) then return refuse(S.ALL_HELD, j) end

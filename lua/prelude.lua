@@ -14,7 +14,7 @@
 -- back: nothing may fail after the first write.
 
 local FORMAT = 1 -- of the Redis state; a newer one is left alone
-local BOUND = 64 -- due holds named at once
+local BOUND = 128 -- due holds named at once
 local MOST = 9007199254740992 -- 2^53: up to here every whole number is exact
 
 local S = {OK = 0, AGAIN = 1, ADOPT = 2, DAMAGED = 3, NOT_FOUND = 4, SOLD_OUT = 5, ALL_HELD = 6,

@@ -23,7 +23,7 @@ func (s *Store) decide(ctx context.Context, l lane, places []store.Place, build 
 		if line < 0 || int(line) >= len(places) {
 			return nil, fmt.Errorf("script %s: names line %d of %d", o.script, line+1, len(places))
 		}
-		if err := s.releaseTags(ctx, places[line], o.reply[0][2:]); err != nil {
+		if err := s.releaseTags(ctx, places[line], o.due); err != nil {
 			return nil, err
 		}
 	}

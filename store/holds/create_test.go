@@ -157,6 +157,35 @@ func TestAllHeldCountsPinned(t *testing.T) {
 	}
 }
 
+// Lapsed holds that stand in the way of many requests are named once, for all of them.
+func TestDueHoldsAreNamedOnce(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 4)
+	other := f.place
+	f.place = f.allot(storetest.UniqueID(t), other.Group, 2)
+	f.hold("x", "request", 2)
+	here := f.place
+	f.place = other
+	f.hold("a", "request", 3)
+	f.hold("b", "request", 1)
+	f.advance(holdTime)
+	ops := f.send1(f.request("c", "1", 1), f.request("d", "1", 2), cart("e", "1", line(here, 1)), f.request("f", "1", 1))
+	named := 0
+	for i, o := range ops {
+		want := 2
+		if i == 2 {
+			want = 1
+		}
+		if got := o.reply[0].status(); got != statusAgain || len(o.due) != want {
+			t.Errorf("request %d: status %d with %d due holds, want AGAIN with %d", i, got, len(o.due), want)
+		}
+		named += len(o.reply[0]) - 2
+	}
+	if named != 3 {
+		t.Errorf("3 due holds were named %d times", named)
+	}
+}
+
 func TestExactFit(t *testing.T) { // S07
 	t.Parallel()
 	f := setup(t, 5)

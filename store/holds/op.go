@@ -29,6 +29,7 @@ type op struct {
 	now   int64 // ms, by the clock of Redis
 	facts []facts
 	reply []result
+	due   []any // the tags of the holds to be released first, if it is to be called again
 }
 
 func (o *op) flow() flow { return flow{o.script, o.places[0].Group} }
@@ -178,6 +179,7 @@ func (c *call) decode(value any) error {
 			c.script, len(all), len(results), len(c.places), wanted)
 	}
 	c.facts = all
+	due := make([][]any, len(c.places))
 	for _, o := range c.ops {
 		o.now = now
 		for _, p := range o.places {
@@ -192,8 +194,26 @@ func (c *call) decode(value any) error {
 		for range o.items {
 			o.reply, results = append(o.reply, resultOf(results[0])), results[1:]
 		}
+		c.nameDue(o, due)
 	}
 	return nil
+}
+
+// nameDue notes what stands in the way of o. The script create names the due holds of an allotment once in a call.
+func (c *call) nameDue(o *op, due [][]any) {
+	if len(o.reply) != 1 || o.reply[0].status() != statusAgain {
+		return
+	}
+	line := o.reply[0].int(1) - 1
+	if line < 0 || line >= int64(len(o.places)) {
+		return
+	}
+	of := c.number[o.places[line].Allotment] - 1
+	if o.due = o.reply[0][2:]; len(o.due) > 0 {
+		due[of] = o.due
+	} else {
+		o.due = due[of]
+	}
 }
 
 // results is how many the script gives.

@@ -66,7 +66,7 @@ func severalServers() experiment {
 func manyGroups() experiment {
 	return experiment{
 		name: "groups", title: "4,096 hot groups",
-		asked: "`launch closed --in-flight=256 --allotments=4096`, in turn with one allotment: refusals of allotments that are each a group of its own.",
+		asked: "`launch closed --in-flight=256 --allotments=4096 --rounds=1`, in turn with one allotment: refusals of allotments that are each a group of its own.",
 		measures: []measure{
 			{
 				name: "several", unit: "times", what: "rate over 4,096 allotments, to one allotment's in the same run", target: atLeast(0.5),
@@ -75,7 +75,7 @@ func manyGroups() experiment {
 			{name: "answers", unit: "/s", what: "refusals a second over 4,096 allotments"},
 			{name: "p99", unit: "ms"},
 		},
-		once: closedLoop(1, "--in-flight=256", "--allotments=4096"),
+		once: closedLoop(1, "--in-flight=256", "--allotments=4096", "--rounds=1"),
 	}
 }
 

@@ -51,8 +51,9 @@ func launches() []experiment {
 				"the machine. Before, the same load goes to a server of the same messages that decides nothing.",
 		},
 		{
-			name: "plentiful", title: "A launch with enough for everybody", measures: plenty, once: onsale("--capacity=300000"),
-			asked: "`launch onsale --capacity=300000`: nobody is refused, so that every request writes.",
+			name: "plentiful", title: "A launch with enough for everybody", measures: plenty, once: onsale("--capacity=300000", "--completion=0", "--no-lapses"),
+			asked: "`launch onsale --capacity=300000 --completion=0 --no-lapses`: nobody is refused, so that every request writes. Nobody pays " +
+				"meanwhile, as hardly anybody does in the first ten seconds of the two minutes that there are for it.",
 		},
 	}
 }

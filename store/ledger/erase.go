@@ -14,8 +14,10 @@ const (
 	erasedPrefix = "erased-"
 	eraseRows    = 500 // in one transaction, so that nobody waits long for a row
 
-	insertErasure = `insert into erasures (buyer_id, marker) values ($1::text, $2::text) on conflict (buyer_id) do nothing`
-	selectErasure = `select marker from erasures where buyer_id = $1::text`
+	// In one statement: between two, another erasure of the buyer could end and delete the row. The update changes nothing,
+	// but a row that is there is locked by it, and returned.
+	insertErasure = `insert into erasures (buyer_id, marker) values ($1::text, $2::text)
+		on conflict (buyer_id) do update set buyer_id = excluded.buyer_id returning marker`
 	deleteErasure = `delete from erasures where buyer_id = $1::text`
 	eraseOutcomes = `update outcomes o set buyer_id = $2::text from (
 			select hold_id from outcomes where buyer_id = $1::text order by hold_id limit $3::bigint for update) few
@@ -65,8 +67,7 @@ func (l *Ledger) beginErasure(ctx context.Context, buyer string) (string, error)
 	var marker string
 	err := l.transact(ctx, l.background, unit{
 		read: func(b *pgx.Batch) {
-			b.Queue(insertErasure, buyer, erasedPrefix+rand.Text())
-			b.Queue(selectErasure, buyer).QueryRow(func(row pgx.Row) error { return row.Scan(&marker) })
+			b.Queue(insertErasure, buyer, erasedPrefix+rand.Text()).QueryRow(func(row pgx.Row) error { return row.Scan(&marker) })
 		},
 		decide: func() error { return nil },
 		write:  func(*pgx.Batch) {},

@@ -43,7 +43,9 @@ func launches() []experiment {
 		"ratio": "that p99, to the p99 of a server that decides nothing", "oversold": "units oversold in it",
 		"valid refusals": "requests refused in it although enough was free",
 	})
-	inReadme(plenty, map[string]string{"p99": "the same with 300,000 units, so that all get a hold: p99"})
+	paying := slices.Clone(plenty)
+	inReadme(plenty, map[string]string{"p99": "the same with 300,000 units, so that all get a hold, and nobody paying: p99"})
+	inReadme(paying, map[string]string{"p99": "the same with up to 13,000 of them a second paying: p99"})
 	return []experiment{
 		{
 			name: "launch", title: "A launch", measures: scarce, once: onsale("--noop"),
@@ -54,6 +56,10 @@ func launches() []experiment {
 			name: "plentiful", title: "A launch with enough for everybody", measures: plenty, once: onsale("--capacity=300000", "--completion=0", "--no-lapses"),
 			asked: "`launch onsale --capacity=300000 --completion=0 --no-lapses`: nobody is refused, so that every request writes. Nobody pays " +
 				"meanwhile, as hardly anybody does in the first ten seconds of the two minutes that there are for it.",
+		},
+		{
+			name: "paying", title: "A launch with enough for everybody, who pay at once", measures: paying, once: onsale("--capacity=300000"),
+			asked: "`launch onsale --capacity=300000`: the same with a window of 12 s, in which two thirds pay: up to 13,000 confirms a second besides.",
 		},
 	}
 }

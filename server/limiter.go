@@ -13,8 +13,8 @@ type BuyerLimit struct {
 	Burst     int     // requests that may come at once
 }
 
-// mostBuyers bounds the memory: about 5 MB. Who is forgotten, having been silent for longer than that many
-// others, has its whole burst again, as it would have within seconds anyway.
+// mostBuyers bounds the memory: about 5 MB. Who is forgotten, having been silent for longer than half as
+// many others, has its whole burst again, as it would have within seconds anyway.
 const mostBuyers = 1 << 17
 
 // forever is the longest that a bucket takes to fill: twice that many nanoseconds are still a number.

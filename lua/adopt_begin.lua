@@ -10,20 +10,17 @@
 
 local a = allotments[1]
 local claim, lease = ARGV[firstArg], tonumber(ARGV[firstArg + 1])
-local v = redis.pcall('HMGET', a.key, 'adopting', 'adoptlease', 'epoch', 'feed', 'time', 'sequence',
-  'version', 'adoptee', 'format')
+local v = redis.pcall('HMGET', a.key, 'adopting', 'adoptlease', 'adoptee', 'time')
 if not master then return reply({{S.BUSY, lease}}) end
+if a.gate == S.FORMAT then return reply({{S.FORMAT}}) end
 if v.err then
   put('DEL', a.key)
   v = {}
 end
-if (whole(v[9]) or 0) > FORMAT then return reply({{S.FORMAT}}) end
 local left = (whole(v[2]) or 0) - now
 if ARGV[firstArg + 2] == '1' and not claimed(a, claim) then return reply({{S.BUSY, left}}) end
 -- A lease that has more left than one can have is of a clock that went back.
-if v[1] and v[1] ~= claim and v[8] == identity and left > 0 and left <= lease then return reply({{S.BUSY, left}}) end
+if v[1] and v[1] ~= claim and v[3] == identity and left > 0 and left <= lease then return reply({{S.BUSY, left}}) end
 pass(a.key)
 put('HSET', a.key, 'format', FORMAT, 'adopting', claim, 'adoptlease', now + lease, 'adoptee', identity)
-local past = {S.OK}
-for j = 3, 7 do past[j - 1] = whole(v[j]) or 0 end
-return reply({past})
+return reply({{S.OK, a.epoch or 0, a.feed or 0, whole(v[4]) or 0, a.sequence or 0, a.version or 0}})

@@ -8,6 +8,7 @@
 --       sold, live} ...}, {damaged field ...}} or {status}
 -- O(fields) for each; a hash in its compact form comes whole.
 
+-- include indexes
 -- include records
 -- include adopt
 

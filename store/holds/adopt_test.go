@@ -104,7 +104,7 @@ func TestClaimOfAnotherServer(t *testing.T) {
 	f := setup(t, 10)
 	h := f.hold("buyer", "request", 1)
 	f.adoptBegin(f.place, "first")
-	f.set("adoptee", "0123abcd")
+	f.setField("adoptee", "0123abcd")
 	f.stale("first", h)
 	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "second", lease); past == nil || err != nil {
 		t.Errorf("not taken over: %v", err)

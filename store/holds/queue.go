@@ -22,6 +22,7 @@ type lane string
 const (
 	laneCreate lane = "create" // new holds
 	laneCaller lane = "caller" // whatever else a caller waits for
+	laneFinish lane = "finish" // the ends of confirms
 	laneUpkeep lane = "upkeep" // loops, adopts, walks
 )
 

@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -30,6 +31,8 @@ type world struct {
 	options  func(*inventory.Options)
 	timeout  time.Duration
 	lockTime time.Duration // of the ledger
+	viaPG    string        // how replicas reach the ledger, if not by pgURL
+	ledger   func(*ledger.Options)
 	offset   atomic.Int64
 	stopped  atomic.Pointer[time.Time] // when the clock was stopped; nil: it runs
 	turn     atomic.Int64
@@ -55,6 +58,11 @@ func withOptions(f func(*inventory.Options)) worldOption { return func(w *world)
 func withRedis(url string) worldOption { return func(w *world) { w.redisURL = url } }
 
 func withPostgres(url string) worldOption { return func(w *world) { w.pgURL = url } }
+
+// through puts something between the replicas and their ledger.
+func through(url string) worldOption { return func(w *world) { w.viaPG = url } }
+
+func withLedger(f func(*ledger.Options)) worldOption { return func(w *world) { w.ledger = f } }
 
 // quiet switches off the drivers of lapse that are not asked for: what remains is need.
 func quiet(o *inventory.Options) { o.WithoutEvents, o.WithoutSweep = true, true }
@@ -96,9 +104,13 @@ func (w *world) start(loops bool) *replica {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	l, err := ledger.Open(context.Background(), ledger.Options{
-		URL: w.pgURL, Logger: log, CallTimeout: 10 * time.Second, LockTimeout: w.lockTime, StatementTimeout: 8 * time.Second,
-	})
+	lo := ledger.Options{
+		URL: cmp.Or(w.viaPG, w.pgURL), Logger: log, CallTimeout: 10 * time.Second, LockTimeout: w.lockTime, StatementTimeout: 8 * time.Second,
+	}
+	if w.ledger != nil {
+		w.ledger(&lo)
+	}
+	l, err := ledger.Open(context.Background(), lo)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package inventory_test
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -39,7 +40,8 @@ type world struct {
 	replicas []*replica
 	raw      *redis.Client // for looking, and for doing damage
 	ids      []string      // allotments made
-	broken   bool          // the test has broken connections
+	logged   journal
+	broken   bool // the test has broken connections
 }
 
 // replica is one Inventory with stores of its own.
@@ -95,7 +97,7 @@ func newWorld(t testing.TB, n int, options ...worldOption) *world {
 // start adds a replica; without loops it only answers.
 func (w *world) start(loops bool) *replica {
 	w.t.Helper()
-	log := slog.New(slog.NewTextHandler(testWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{w.t}, &w.logged), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	meters := metricnoop.NewMeterProvider()
 	h, err := holds.Open(holds.Options{
 		URL: w.redisURL, Timeout: w.timeout, Logger: log, Meters: meters, Traces: tracenoop.NewTracerProvider(),

@@ -24,14 +24,14 @@ import (
 // names. Each test shows that its fault hit, and world.open checks the promises when it is over.
 
 // ownPostgres starts a Postgres for this test alone, and returns the URL of a database with the ledger's tables.
-func ownPostgres(t *testing.T, options local.PostgresOptions) (server *local.Postgres, url string) {
+func ownPostgres(t *testing.T, options local.PostgresOptions) (server *local.Postgres, at string) {
 	t.Helper()
 	server = storetest.NewPostgres(t, options)
-	url = server.URL("postgres")
-	if err := ledger.Migrate(t.Context(), url); err != nil {
+	at = server.URL("postgres")
+	if err := ledger.Migrate(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
-	return server, url
+	return server, at
 }
 
 // at is a URL with another address.
@@ -208,9 +208,9 @@ func copyFolder(t *testing.T, from, to string) {
 }
 
 // session opens a connection past the product, closed at the test's end.
-func session(t *testing.T, url string) *pgx.Conn {
+func session(t *testing.T, at string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
+	conn, err := pgx.Connect(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,13 @@ import (
 const (
 	probeEvery = 250 * time.Millisecond // between two looks, so an outage's end is known as soon
 	probeTime  = 500 * time.Millisecond // for an answer on a connection that is there
+	// connectMost is for a connection to any host of the URL, each of which has its connectTimeout. That is the pools' own: a
+	// server that they could connect to must not be taken for down.
+	connectMost = 15 * time.Second
 )
 
 var (
-	errDown     = errors.New("Postgres is known to be down")
+	errDown     = errors.New("the server is known to be down")
 	errReadOnly = errors.New("the server is read-only")
 )
 
@@ -143,8 +146,7 @@ func (h *health) ask(ctx context.Context) error {
 // connect asks for a server that may be written to, as the pools do. One that has no connection left to give is not down:
 // the pools may have theirs.
 func (h *health) connect(ctx context.Context) error {
-	hosts := time.Duration(1 + len(h.config.Fallbacks))
-	ctx, cancel := context.WithTimeout(ctx, hosts*h.config.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectMost)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, h.config)
 	if e := pgError(err); e != nil && e.Code == stateTooManyConnections {

@@ -30,6 +30,9 @@ func TestF34OutOfConnections(t *testing.T) {
 			met++
 		}
 		w.wantState(h, store.Confirming)
+		if w.replicas[0].ledger.Down() || w.replicas[1].ledger.Down() {
+			t.Error("Postgres is taken for down: sales on connections that are there would not be made")
+		}
 	}
 	if met == 0 {
 		t.Error("no confirm met 53300, too_many_connections")

@@ -3,8 +3,10 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -83,7 +85,7 @@ func within(t *testing.T, done <-chan error) error {
 	}
 }
 
-// TestBusyIsNotDown: neither a locked row, nor a full pool, nor a server without a connection to give is an outage.
+// TestBusyIsNotDown: neither a locked row nor a full pool is an outage. (Nor is a server without a connection to give: F34.)
 func TestBusyIsNotDown(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10, func(o *Options) { o.LockTimeout, o.CallTimeout = 10*time.Millisecond, time.Second })
@@ -167,4 +169,41 @@ func TestProbeIsOverruled(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestLostConnectionsLeaveThePool: connections that nobody answers on do not take places of the pool while they say goodbye.
+func TestLostConnectionsLeaveThePool(t *testing.T) {
+	t.Parallel()
+	direct := setup(t, 10)
+	u, err := url.Parse(direct.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := storetest.NewLink(t, u.Host)
+	u.Host = link.Addr()
+	f := setupAt(t, u.String(), func(o *Options) { o.CallTimeout = 300 * time.Millisecond })
+	var idle []func()
+	for range f.requests.Config().MaxConns {
+		conn, err := f.requests.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, conn.Release)
+	}
+	for _, release := range idle {
+		release()
+	}
+	link.Swallow()
+	each(len(idle), func(int) {
+		if _, err := f.Sale(t.Context(), line(show, 1, 1).ID); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("in the black hole: %v", err)
+		}
+	})
+	storetest.Eventually(t, 5*time.Second, func() error { // pgx says goodbye for up to 15 s
+		if n := f.requests.Stat().TotalConns(); n != 0 {
+			return fmt.Errorf("%d places of the pool are taken", n)
+		}
+		return nil
+	})
+	link.Heal()
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-inventory/holdfast/store/local"
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
@@ -22,9 +24,7 @@ func TestF32PostgresReadOnly(t *testing.T) {
 		w := newWorld(t, 2, withPostgres(url), patient)
 		admin := session(t, url)
 		postgresAway(t, w, func() {
-			run(t, admin, `alter system set default_transaction_read_only = on`)
-			run(t, admin, `select pg_reload_conf()`)
-			w.knowsDown(true)
+			turnReadOnly(t, w, admin)
 		}, func() {
 			run(t, admin, `set default_transaction_read_only = off`)
 			run(t, admin, `alter system reset default_transaction_read_only`)
@@ -38,9 +38,7 @@ func TestF32PostgresReadOnly(t *testing.T) {
 		w := newWorld(t, 2, withPostgres(url+"&target_session_attrs=read-write"), through(url), patient)
 		postgresAway(t, w, func() {
 			admin := session(t, primary.URL("postgres"))
-			run(t, admin, `alter system set default_transaction_read_only = on`)
-			run(t, admin, `select pg_reload_conf()`)
-			w.knowsDown(true)
+			turnReadOnly(t, w, admin)
 		}, func() {
 			caughtUp(t, primary, standby)
 			run(t, session(t, standby.URL("postgres")), `select pg_promote()`)
@@ -52,6 +50,23 @@ func TestF32PostgresReadOnly(t *testing.T) {
 			t.Errorf("the sales are in %s, want the promoted one's %s", server, data(standby))
 		}
 	})
+}
+
+// turnReadOnly lets the server of a connection accept no writes any more, when every replica's probe has a connection to it.
+func turnReadOnly(t *testing.T, w *world, admin *pgx.Conn) {
+	t.Helper()
+	w.until(func() error {
+		var probes int
+		err := admin.QueryRow(t.Context(), `select count(*) from pg_stat_activity
+			where application_name = 'holdfast' and query = 'show transaction_read_only'`).Scan(&probes)
+		if err == nil && probes < len(w.replicas) {
+			err = fmt.Errorf("%d probes are connected", probes)
+		}
+		return err
+	})
+	run(t, admin, `alter system set default_transaction_read_only = on`)
+	run(t, admin, `select pg_reload_conf()`)
+	w.knowsDown(true)
 }
 
 // replicated starts a Postgres and a standby of it.

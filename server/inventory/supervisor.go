@@ -46,6 +46,7 @@ type supervisor struct {
 type watch struct {
 	place    store.Place
 	nextLook time.Time
+	expected time.Time // when a confirm was left open here
 	off      int64     // by what its counters miss conservation
 	offSince time.Time // zero: they don't
 	held     int64
@@ -163,6 +164,20 @@ func (s *supervisor) turn(rows map[string]*store.Allotment) []store.Place {
 	return places
 }
 
+// expect has the next passes look at holds whose confirm was left open, however idle their allotments were.
+func (s *supervisor) expect(holds []store.PlacedHold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range holds {
+		w := s.watched[h.Allotment]
+		if w == nil {
+			w = &watch{place: h.Place}
+			s.watched[h.Allotment] = w
+		}
+		w.nextLook, w.expected = time.Time{}, time.Now()
+	}
+}
+
 // look does what is due at one allotment.
 func (s *supervisor) look(ctx context.Context, p store.Place, row *store.Allotment) {
 	if row != nil && row.Retired && s.leave(ctx, *row) {
@@ -232,7 +247,8 @@ func (s *supervisor) remember(w store.Work, off int64, known bool) {
 	switch {
 	case watched.off == 0:
 		watched.offSince = time.Time{}
-		if w.NextLapse.IsZero() && watched.pending == 0 { // idle: all of those share so many looks a second
+		idle := w.NextLapse.IsZero() && watched.pending == 0 && time.Since(watched.expected) > lookPatience // that look may have been before
+		if idle {                                                                                           // all of those share so many looks a second
 			every := min(idleMost, max(passEvery, time.Duration(len(s.watched))*time.Second/idleLooks))
 			watched.nextLook = watched.nextLook.Add(every - passEvery)
 		}

@@ -25,25 +25,38 @@ end
 
 local a = allotments[1]
 
+local adds = {}
+local function index(key, score, tag)
+  local list = adds[key]
+  if not list then
+    list = {'ZADD', key}
+    adds[key] = list
+    writes[#writes + 1] = list
+  end
+  list[#list + 1], list[#list + 2] = score, tag
+end
+
 local function write(p, k)
   local tag, score = ARGV[p], tonumber(ARGV[p + 1])
   local h = hold(a, k, tag)
   if not h.b.e then h.b.e = {0, 0, 0, ''} end -- damaged since the walk
-  put('DEL', h.marker)
-  if score == 0 then
+  local r = score ~= 0 and record(p)
+  if r and r[STATE] == HELD and score > now then
+    put('SET', h.marker, 1, 'PX', score - now)
+  else
+    put('DEL', h.marker)
+  end
+  if not r then
     remove(h)
     return
   end
-  local r = record(p)
   set(h, r)
-  local index = a.ended
-  if r[STATE] == HELD then index = a.deadlines elseif r[STATE] == CONFIRMING then index = a.leases end
-  put('ZADD', index, score, tag)
-  if r[STATE] == HELD and score > now then put('SET', h.marker, 1, 'PX', score - now) end
+  index(r[STATE] == HELD and a.deadlines or r[STATE] == CONFIRMING and a.leases or a.ended, score, tag)
 end
 
 if not claimed(a, ARGV[firstArg]) then return reply({{S.BUSY}}) end
-for _, index in ipairs({a.deadlines, a.leases, a.ended}) do ensure(index, 'ZCARD') end
+pass(a.key)
+for _, key in ipairs({a.deadlines, a.leases, a.ended}) do ensure(key, 'ZCARD') end
 for i = 1, tonumber(ARGV[firstArg + 1]) do
   ensure(KEYS[firstKey + 2 * i - 2], 'HLEN')
   write(firstArg + 2 + WIDTH * (i - 1), firstKey + 2 * i - 2)

@@ -161,6 +161,10 @@ func (m *mortalRedis) AdoptReset(ctx context.Context, p store.Place, claim strin
 	return m.f.step(func() error { return m.Redis.AdoptReset(ctx, p, claim) })
 }
 
+func (m *mortalRedis) AdoptKeep(ctx context.Context, p store.Place, claim string, records []store.Record) error {
+	return m.f.step(func() error { return m.Redis.AdoptKeep(ctx, p, claim, records) })
+}
+
 func (m *mortalRedis) AdoptWrite(ctx context.Context, p store.Place, claim string, records []store.Record, buyers []store.BuyerEntry) error {
 	return m.f.step(func() error { return m.Redis.AdoptWrite(ctx, p, claim, records, buyers) })
 }

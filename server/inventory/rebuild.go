@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
@@ -12,6 +13,7 @@ const (
 	scanBuckets = 64   // most hashes walked in one call, and
 	scanRecords = 512  // how many records it should find: a call of many takes Redis too long
 	writeBatch  = 256  // records or buyers set in one call
+	keepBatch   = 1000 // records indexed in one call
 	lookupBatch = 1000 // outcomes read in one statement
 )
 
@@ -40,11 +42,11 @@ func (r *rebuild) run(ctx context.Context) error {
 	r.pausedByLedger = r.row.State != store.StatePaused && row.State == store.StatePaused
 	r.row = row
 	failpoint.Hit("adopt-after-raise")
+	r.plan = newPlan(r.row, r.past, r.v.o.Retention)
 	records, damaged, err := r.survivors(ctx)
 	if err != nil {
 		return err
 	}
-	r.plan = newPlan(r.row, r.past, r.v.o.Retention)
 	if err := r.decide(ctx, records, damaged); err != nil {
 		return err
 	}
@@ -66,6 +68,9 @@ func (r *rebuild) survivors(ctx context.Context) (records []store.Record, damage
 	err = r.v.walk(ctx, r.row.Place, r.claim, func(part store.Part) error {
 		records = append(records, part.Records...)
 		damaged = append(damaged, part.Damaged...)
+		for _, e := range part.Buyers {
+			r.plan.found[e.Key] = e
+		}
 		return nil
 	})
 	return records, damaged, err
@@ -183,6 +188,11 @@ func (r *rebuild) write(ctx context.Context) error {
 		return err
 	}
 	failpoint.Hit("adopt-after-reset")
+	for kept := range slices.Chunk(r.plan.kept, keepBatch) {
+		if err := r.v.redis.AdoptKeep(ctx, p, r.claim, kept); err != nil {
+			return err
+		}
+	}
 	records, buyers := r.plan.records, r.plan.entries()
 	for len(records) > 0 || len(buyers) > 0 {
 		n, m := min(writeBatch, len(records)), min(writeBatch, len(buyers))

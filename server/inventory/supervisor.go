@@ -195,7 +195,7 @@ func (s *supervisor) adopt(ctx context.Context, p store.Place, err error) {
 	if errors.As(err, &needed) {
 		ctx, cancel := context.WithTimeout(ctx, lookPatience)
 		defer cancel()
-		_ = s.v.adopter.demand(ctx, p) // it says itself why it fails
+		s.v.adopter.tend(ctx, p) // it says itself why it fails
 	}
 }
 

@@ -104,7 +104,7 @@ func decodePart(p store.Place, r result, now int64) store.Part {
 	for _, value := range r.list(3) {
 		fields, _ := value.([]any)
 		b := result(fields)
-		part.Buyers = append(part.Buyers, store.BuyerEntry{Key: keyOf(b.text(0)), Held: b.int(1), Sold: b.int(2), Live: b.int(3)})
+		part.Buyers = append(part.Buyers, decodeBuyer(b))
 	}
 	for _, value := range r.list(4) {
 		switch field := fmt.Sprint(value); {
@@ -119,6 +119,19 @@ func decodePart(p store.Place, r result, now int64) store.Part {
 	return part
 }
 
+// decodeBuyer reads an entry as scan.lua returns it.
+func decodeBuyer(b result) store.BuyerEntry {
+	field := b.text(0)
+	e := store.BuyerEntry{Key: keyOf(field), Held: b.int(1), Sold: b.int(2), Live: b.int(3)}
+	if home := b.text(4); home != "" {
+		e.Home = unpackTag(home + field)
+	}
+	for i := 5; i < len(b); i++ {
+		e.Tags = append(e.Tags, unpackTag(b.text(i)+field))
+	}
+	return e
+}
+
 // keyOf is the buyer's key that a field is.
 func keyOf(field string) (key store.BuyerKey) {
 	copy(key[:], field)
@@ -128,6 +141,20 @@ func keyOf(field string) (key store.BuyerKey) {
 // AdoptReset implements store.Rebuild.
 func (s *Store) AdoptReset(ctx context.Context, p store.Place, claim string) error {
 	_, _, err := s.step(ctx, p, &op{script: "adopt_reset", head: []any{claim}})
+	return err
+}
+
+// AdoptKeep implements store.Rebuild.
+func (s *Store) AdoptKeep(ctx context.Context, p store.Place, claim string, records []store.Record) error {
+	_, _, err := s.step(ctx, p, &op{
+		script: "adopt_keep", items: 1, head: []any{claim, len(records)},
+		args: func(args []any, _ func(store.Place) int) []any {
+			for _, r := range records {
+				args = append(args, millis(r.Index), packTag(r.ID.Tag))
+			}
+			return args
+		},
+	})
 	return err
 }
 

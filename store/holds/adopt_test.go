@@ -88,6 +88,7 @@ func (f *fixture) stale(claim string, h store.Hold) {
 		"AdoptRenew": f.AdoptRenew(f.ctx(), f.place, claim, lease),
 		"Scan":       errOf(f.Scan(f.ctx(), f.place, claim, []int{0}, []string{""})),
 		"AdoptReset": f.AdoptReset(f.ctx(), f.place, claim),
+		"AdoptKeep":  f.AdoptKeep(f.ctx(), f.place, claim, []store.Record{record}),
 		"AdoptWrite": f.AdoptWrite(f.ctx(), f.place, claim, []store.Record{record}, nil),
 		"buyers":     f.AdoptWrite(f.ctx(), f.place, claim, nil, []store.BuyerEntry{{Held: 1, Live: 1}}),
 		"AdoptEnd":   f.AdoptEnd(f.ctx(), newAllotment(f.place, 10), claim, store.Counters{Epoch: 9, Capacity: 10}, 1),
@@ -117,7 +118,9 @@ func (f *fixture) rebuild(claim string, epoch int64, walks int, records []store.
 	f.t.Helper()
 	past := f.adoptBegin(f.place, claim)
 	for range walks {
-		f.walk(claim)
+		for _, e := range f.walk(claim).Buyers { // who is not given has nothing
+			must(f.t, f.AdoptWrite(f.ctx(), f.place, claim, nil, []store.BuyerEntry{{Key: e.Key}}))
+		}
 		must(f.t, f.AdoptReset(f.ctx(), f.place, claim))
 		for chunk := range slices.Chunk(records, 3) {
 			must(f.t, f.AdoptWrite(f.ctx(), f.place, claim, chunk, nil))

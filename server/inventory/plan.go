@@ -219,17 +219,17 @@ func (p *plan) entry(buyer string) *store.BuyerEntry {
 }
 
 // entries are those that Redis does not have yet; who has nothing any more gets an empty one.
-func (p *plan) entries() []store.BuyerEntry {
-	var entries []store.BuyerEntry
+func (p *plan) entries() map[store.BuyerKey]store.BuyerEntry {
+	entries := map[store.BuyerKey]store.BuyerEntry{}
 	for key, e := range p.buyers {
 		if found, known := p.found[key]; !known || !sameEntry(found, *e) {
-			entries = append(entries, *e)
+			entries[key] = *e
 		}
 	}
 	for key, found := range p.found {
 		empty := store.BuyerEntry{Key: key}
 		if p.buyers[key] == nil && !sameEntry(found, empty) {
-			entries = append(entries, empty)
+			entries[key] = empty
 		}
 	}
 	return entries

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -193,13 +194,25 @@ func (r *rebuild) write(ctx context.Context) error {
 			return err
 		}
 	}
-	records, buyers := r.plan.records, r.plan.entries()
-	for len(records) > 0 || len(buyers) > 0 {
-		n, m := min(writeBatch, len(records)), min(writeBatch, len(buyers))
-		if err := r.v.redis.AdoptWrite(ctx, p, r.claim, records[:n], buyers[:m]); err != nil {
+	buyers := r.plan.entries()
+	for records := range slices.Chunk(r.plan.records, writeBatch) {
+		// A buyer's entry goes with the first of its records, which is mostly the only one and beside it.
+		var theirs []store.BuyerEntry
+		for _, record := range records {
+			key := record.ID.BuyerKey()
+			if e, left := buyers[key]; left {
+				theirs = append(theirs, e)
+				delete(buyers, key)
+			}
+		}
+		if err := r.v.redis.AdoptWrite(ctx, p, r.claim, records, theirs); err != nil {
 			return err
 		}
-		records, buyers = records[n:], buyers[m:]
+	}
+	for others := range slices.Chunk(slices.Collect(maps.Values(buyers)), writeBatch) {
+		if err := r.v.redis.AdoptWrite(ctx, p, r.claim, nil, others); err != nil {
+			return err
+		}
 	}
 	return nil
 }

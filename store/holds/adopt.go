@@ -160,48 +160,36 @@ func (s *Store) AdoptKeep(ctx context.Context, p store.Place, claim string, reco
 
 // AdoptWrite implements store.Rebuild.
 func (s *Store) AdoptWrite(ctx context.Context, p store.Place, claim string, records []store.Record, buyers []store.BuyerEntry) error {
-	if len(records) > 0 {
-		_, _, err := s.step(ctx, p, &op{
-			script: "adopt_write", head: []any{claim, len(records)},
-			keys: func(keys []string) []string {
-				for _, r := range records {
-					keys = holdKeys(keys, p, r.ID)
-				}
-				return keys
-			},
-			args: func(args []any, _ func(store.Place) int) []any {
-				for _, r := range records {
-					args = encodeRecord(args, r)
-				}
-				return args
-			},
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if len(buyers) == 0 {
-		return nil
-	}
 	_, _, err := s.step(ctx, p, &op{
-		script: "adopt_buyers", head: []any{claim, len(buyers)},
+		script: "adopt_write", head: []any{claim, len(records), len(buyers)},
 		keys: func(keys []string) []string {
+			for _, r := range records {
+				keys = holdKeys(keys, p, r.ID)
+			}
 			for _, b := range buyers {
 				keys = append(keys, holdsKey(p, b.Key.Bucket(p.Buckets)))
 			}
 			return keys
 		},
 		args: func(args []any, _ func(store.Place) int) []any {
+			for _, r := range records {
+				args = encodeRecord(args, r)
+			}
 			for _, b := range buyers {
-				args = append(args, b.Key[:], b.Held, b.Sold, b.Live, len(b.Tags))
-				for _, tag := range b.Tags {
-					args = append(args, nameOf(tag))
-				}
+				args = encodeBuyer(args, b)
 			}
 			return args
 		},
 	})
 	return err
+}
+
+func encodeBuyer(args []any, b store.BuyerEntry) []any {
+	args = append(args, b.Key[:], b.Held, b.Sold, b.Live, len(b.Tags))
+	for _, tag := range b.Tags {
+		args = append(args, nameOf(tag))
+	}
+	return args
 }
 
 // AdoptEnd implements store.Rebuild.

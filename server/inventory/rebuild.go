@@ -26,6 +26,11 @@ type rebuild struct {
 	claim string
 	past  store.Past
 
+	records []store.Record           // that survive,
+	damaged []string                 // and those that cannot be read
+	recent  map[string]store.Outcome // by tag: of the retention
+	sold    map[string]int64         // units of each buyer
+
 	plan           *plan
 	pausedByLedger bool
 }
@@ -44,11 +49,14 @@ func (r *rebuild) run(ctx context.Context) error {
 	r.row = row
 	failpoint.Hit("adopt-after-raise")
 	r.plan = newPlan(r.row, r.past, r.v.o.Retention)
-	records, damaged, err := r.survivors(ctx)
-	if err != nil {
+	// Neither changes any more: the epoch is raised, and the claim keeps others out.
+	if err := r.sales(ctx); err != nil {
 		return err
 	}
-	if err := r.decide(ctx, records, damaged); err != nil {
+	if err := r.survivors(ctx); err != nil {
+		return err
+	}
+	if err := r.decide(ctx); err != nil {
 		return err
 	}
 	if len(r.plan.lostSales) > 0 {
@@ -65,16 +73,38 @@ func (r *rebuild) run(ctx context.Context) error {
 }
 
 // survivors walks the records that Redis still has.
-func (r *rebuild) survivors(ctx context.Context) (records []store.Record, damaged []string, err error) {
-	err = r.v.walk(ctx, r.row.Place, r.claim, func(part store.Part) error {
-		records = append(records, part.Records...)
-		damaged = append(damaged, part.Damaged...)
+func (r *rebuild) survivors(ctx context.Context) error {
+	return r.v.walk(ctx, r.row.Place, r.claim, func(part store.Part) error {
+		r.records = append(r.records, part.Records...)
+		r.damaged = append(r.damaged, part.Damaged...)
 		for _, e := range part.Buyers {
 			r.plan.found[e.Key] = e
 		}
 		return nil
 	})
-	return records, damaged, err
+}
+
+// sales reads the holds that ended in the ledger within the retention, and what each buyer has of all sales.
+func (r *rebuild) sales(ctx context.Context) error {
+	id := r.row.Place.Allotment
+	r.recent, r.sold = map[string]store.Outcome{}, map[string]int64{}
+	for after, since := id+".", time.Now().Add(-r.v.o.Retention); ; {
+		outcomes, err := r.v.o.Background.RecentOutcomes(ctx, id, since, after, lookupBatch)
+		if err != nil {
+			return err
+		}
+		for _, o := range outcomes {
+			r.recent[o.ID.Tag] = o
+			after = o.ID.String()
+		}
+		if len(outcomes) < lookupBatch {
+			break
+		}
+	}
+	return r.v.o.Background.BuyerTotals(ctx, id, r.row.Feed, func(buyer string, sold int64) error {
+		r.sold[buyer] = sold
+		return nil
+	})
 }
 
 // walk calls f with every part of the hashes of an allotment. It takes few of them at first, and more while
@@ -127,60 +157,54 @@ func (v *Inventory) walkBuckets(ctx context.Context, p store.Place, claim string
 	return found, nil
 }
 
-// decide compares the survivors with the ledger, whose outcomes no longer change: the epoch is raised.
-func (r *rebuild) decide(ctx context.Context, records []store.Record, damaged []string) error {
-	seen := make(map[string]bool, len(records))
-	for len(records) > 0 {
-		n := min(lookupBatch, len(records))
-		tags := make([]string, 0, n)
-		for _, record := range records[:n] {
-			tags = append(tags, record.ID.Tag)
-		}
-		outcomes, err := r.v.o.Background.Outcomes(ctx, r.row.Place.Allotment, tags)
+// decide compares the survivors with the ledger.
+func (r *rebuild) decide(ctx context.Context) error {
+	seen := make(map[string]bool, len(r.records))
+	for records := range slices.Chunk(r.records, lookupBatch) {
+		older, err := r.older(ctx, records)
 		if err != nil {
 			return err
 		}
-		for _, record := range records[:n] {
-			if seen[record.ID.Tag] { // a walk may meet a record twice
+		for _, record := range records {
+			tag := record.ID.Tag
+			if seen[tag] { // a walk may meet a record twice
 				continue
 			}
-			seen[record.ID.Tag] = true
-			o, found := outcomes[record.ID.Tag]
+			seen[tag] = true
+			o, found := r.recent[tag]
+			if !found {
+				o, found = older[tag]
+			}
 			r.plan.survivor(record, o, found)
 		}
-		records = records[n:]
 	}
-	for _, tag := range damaged {
+	for _, tag := range r.damaged {
 		r.plan.damaged(tag)
 	}
-	if err := r.recent(ctx, seen); err != nil {
-		return err
+	for tag, o := range r.recent {
+		if !seen[tag] {
+			r.plan.ended(outcomeHold(o), o)
+		}
 	}
 	r.plan.fit()
-	return r.v.o.Background.BuyerTotals(ctx, r.row.Place.Allotment, r.row.Feed, func(buyer string, sold int64) error {
+	for buyer, sold := range r.sold {
 		r.plan.sold(buyer, sold)
-		return nil
-	})
+	}
+	return nil
 }
 
-// recent adds the holds that ended in the ledger within the retention and have no record any more.
-func (r *rebuild) recent(ctx context.Context, seen map[string]bool) error {
-	after, since := r.row.Place.Allotment+".", time.Now().Add(-r.v.o.Retention)
-	for {
-		outcomes, err := r.v.o.Background.RecentOutcomes(ctx, r.row.Place.Allotment, since, after, lookupBatch)
-		if err != nil {
-			return err
-		}
-		for _, o := range outcomes {
-			if !seen[o.ID.Tag] {
-				r.plan.ended(outcomeHold(o), o)
-			}
-			after = o.ID.String()
-		}
-		if len(outcomes) < lookupBatch {
-			return nil
+// older looks up those of the records of which no recent outcome is known.
+func (r *rebuild) older(ctx context.Context, records []store.Record) (map[string]store.Outcome, error) {
+	var tags []string
+	for _, record := range records {
+		if _, known := r.recent[record.ID.Tag]; !known {
+			tags = append(tags, record.ID.Tag)
 		}
 	}
+	if len(tags) == 0 {
+		return nil, nil
+	}
+	return r.v.o.Background.Outcomes(ctx, r.row.Place.Allotment, tags)
 }
 
 func (r *rebuild) write(ctx context.Context) error {

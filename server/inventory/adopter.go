@@ -174,7 +174,7 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool, t *turn) err
 		if err != nil {
 			return fmt.Errorf("adopt allotment %s: %w", id, err)
 		}
-		a.v.metrics.adopted(ctx, r.row.Epoch)
+		a.v.metrics.adopted(ctx, r)
 		r.report(a.v.log, time.Since(start))
 		a.v.sweeper.note(id, 0)
 		return nil

@@ -182,8 +182,8 @@ type Part struct {
 // was taken over, or on another server than that of Begin, returns ErrStale and changes nothing.
 type Rebuild interface {
 	// AdoptBegin stops every other script at this allotment. A nil Past: another claim is in
-	// force, for as long as the duration says.
-	AdoptBegin(ctx context.Context, p Place, claim string, lease time.Duration) (*Past, time.Duration, error)
+	// force, for as long as the duration says, or, unless renew, the allotment need not be adopted (any more).
+	AdoptBegin(ctx context.Context, p Place, claim string, lease time.Duration, renew bool) (*Past, time.Duration, error)
 	// AdoptRenew prolongs the claim, if it is still in force.
 	AdoptRenew(ctx context.Context, p Place, claim string, lease time.Duration) error
 	// Scan walks buckets, each from its cursor (empty: the start). With an empty claim it may be used at any

@@ -152,7 +152,7 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool, t *turn) err
 				return err
 			}
 		}
-		past, left, err := a.v.redis.AdoptBegin(ctx, row.Place, claim, a.v.o.AdoptLease)
+		past, left, err := a.v.redis.AdoptBegin(ctx, row.Place, claim, a.v.o.AdoptLease, renew)
 		if err != nil {
 			return err
 		}

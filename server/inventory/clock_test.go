@@ -3,6 +3,8 @@ package inventory
 import (
 	"testing"
 	"time"
+
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 // TestClock: what is called a jump of Redis's clock, and what is only a slow answer or one that came out of turn.
@@ -85,8 +87,7 @@ func TestTurns(t *testing.T) {
 	s.give(all[1])
 	want(4)
 	queue(5, false)
-	for s.waits(all[5]) != nil {
-	}
+	storetest.Eventually(t, time.Minute, func() error { return s.waits(all[5]) })
 	s.ask(all[5]) // promoted, but two that are asked for are at work
 	s.give(all[2])
 	want(5)

@@ -46,6 +46,11 @@ func newMetrics(provider metric.MeterProvider, s *supervisor) (*metrics, error) 
 	m.clockJumps, errs[4] = meter.Int64Counter("holdfast.redis.clock.jumps", metric.WithUnit("{jump}"),
 		metric.WithDescription("Jumps of the clock of Redis by more than a second, which moved all deadlines by as much, as this server saw them."))
 	errs[5] = m.gauges(meter, s)
+	for _, counter := range []metric.Int64Counter{m.adopts, m.holdsEnded, m.clockJumps} {
+		if counter != nil {
+			counter.Add(context.Background(), 0) // an alarm on its rise needs to know it before
+		}
+	}
 	return m, errors.Join(errs[:]...)
 }
 

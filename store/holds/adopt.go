@@ -13,6 +13,13 @@ const (
 	wholeHash = "*" // among the damaged fields: all of them
 )
 
+// The modes of adopt_begin.lua.
+const (
+	beginNeeded  = 0
+	beginRenewal = 1
+	beginAnyway  = 2
+)
+
 // step calls a script of an adopt, for one allotment.
 func (s *Store) step(ctx context.Context, p store.Place, o *op) (result, int64, error) {
 	o.places, o.bare, o.past = []store.Place{p}, true, true
@@ -33,8 +40,12 @@ func (s *Store) step(ctx context.Context, p store.Place, o *op) (result, int64, 
 }
 
 // AdoptBegin implements store.Rebuild.
-func (s *Store) AdoptBegin(ctx context.Context, p store.Place, claim string, lease time.Duration) (*store.Past, time.Duration, error) {
-	o := &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), 0}}
+func (s *Store) AdoptBegin(ctx context.Context, p store.Place, claim string, lease time.Duration, renew bool) (*store.Past, time.Duration, error) {
+	mode := beginNeeded
+	if renew {
+		mode = beginAnyway
+	}
+	o := &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), mode}}
 	r, now, err := s.step(ctx, p, o)
 	if r != nil && r.status() == statusBusy {
 		return nil, time.Duration(r.int(1)) * time.Millisecond, nil
@@ -49,7 +60,7 @@ func (s *Store) AdoptBegin(ctx context.Context, p store.Place, claim string, lea
 
 // AdoptRenew implements store.Rebuild.
 func (s *Store) AdoptRenew(ctx context.Context, p store.Place, claim string, lease time.Duration) error {
-	_, _, err := s.step(ctx, p, &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), 1}})
+	_, _, err := s.step(ctx, p, &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), beginRenewal}})
 	return err
 }
 

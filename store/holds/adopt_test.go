@@ -31,8 +31,15 @@ func TestAdoptBegin(t *testing.T) {
 	if again := f.adoptBegin(f.place, "claim"); again.Epoch != 1 || again.Sequence != 1 {
 		t.Errorf("again: %+v", again)
 	}
+	must(t, f.AdoptEnd(f.ctx(), newAllotment(f.place, 10), "claim", store.Counters{Epoch: 2, Capacity: 10, Available: 10, Version: 5}, 1))
+	before := f.dump(f.place.Group)
+	if past, left, err := f.AdoptBegin(f.ctx(), f.place, "late", lease, false); past != nil || left != 0 || err != nil {
+		t.Errorf("of one that another has adopted meanwhile: %+v, %v, %v", past, left, err)
+	}
+	f.unchanged(before, f.place.Group, "a beginning that came too late")
+	f.adoptBegin(f.place, "claim")
 	f.advance(-time.Hour) // a clock that went back: nobody waits for a lease that has more left than one can have
-	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "another", lease); past == nil || err != nil {
+	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "another", lease, true); past == nil || err != nil {
 		t.Errorf("after the clock went back: %v", err)
 	}
 	f.broken()
@@ -52,7 +59,7 @@ func TestClaimOfAnAdopt(t *testing.T) {
 	f.adoptBegin(f.place, "first")
 	before := f.dump(f.place.Group)
 	f.advance(lease - patience/4)
-	past, left, err := f.AdoptBegin(f.ctx(), f.place, "second", lease)
+	past, left, err := f.AdoptBegin(f.ctx(), f.place, "second", lease, true)
 	if past != nil || err != nil || left <= 0 || left > patience/4 {
 		t.Errorf("before the lease is out: %+v, %v left, %v", past, left, err)
 	}
@@ -61,13 +68,13 @@ func TestClaimOfAnAdopt(t *testing.T) {
 
 	must(t, f.AdoptRenew(f.ctx(), f.place, "first", lease))
 	f.advance(lease - patience/4)
-	if past, _, _ := f.AdoptBegin(f.ctx(), f.place, "second", lease); past != nil {
+	if past, _, _ := f.AdoptBegin(f.ctx(), f.place, "second", lease, true); past != nil {
 		t.Error("taken over although renewed")
 	}
 	f.advance(patience / 4)
 	f.adoptBegin(f.place, "second")
 	before = f.dump(f.place.Group)
-	if past, _, _ := f.AdoptBegin(f.ctx(), f.place, "first", lease); past != nil {
+	if past, _, _ := f.AdoptBegin(f.ctx(), f.place, "first", lease, true); past != nil {
 		t.Error("the first took its claim back")
 	}
 	f.stale("first", h)
@@ -107,7 +114,7 @@ func TestClaimOfAnotherServer(t *testing.T) {
 	f.adoptBegin(f.place, "first")
 	f.set("adoptee", "0123abcd")
 	f.stale("first", h)
-	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "second", lease); past == nil || err != nil {
+	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "second", lease, true); past == nil || err != nil {
 		t.Errorf("not taken over: %v", err)
 	}
 	f.broken()

@@ -157,7 +157,7 @@ func TestNewerFormatIsLeftAlone(t *testing.T) {
 		before := f.dump(f.place.Group)
 		calls := f.everyCall(h)
 		calls["AdoptBegin"] = func() error {
-			past, _, err := f.AdoptBegin(f.ctx(), f.place, "claim", lease)
+			past, _, err := f.AdoptBegin(f.ctx(), f.place, "claim", lease, true)
 			if past != nil {
 				t.Error("AdoptBegin began")
 			}

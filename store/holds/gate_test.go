@@ -120,6 +120,9 @@ func TestGateOfIndexesOfNoKind(t *testing.T) {
 				}
 				f.unchanged(before, f.place.Group, name)
 			}
+			if past, _, err := f.AdoptBegin(f.ctx(), f.place, "claim", lease, false); past == nil || err != nil {
+				t.Errorf("not to be adopted: %v", err)
+			}
 		})
 	}
 }
@@ -176,7 +179,7 @@ func TestNewerFormatIsLeftAlone(t *testing.T) {
 		before := f.dump(f.place.Group)
 		calls := f.everyCall(h)
 		calls["AdoptBegin"] = func() error {
-			past, _, err := f.AdoptBegin(f.ctx(), f.place, "claim", lease)
+			past, _, err := f.AdoptBegin(f.ctx(), f.place, "claim", lease, true)
 			if past != nil {
 				t.Error("AdoptBegin began")
 			}

@@ -91,7 +91,9 @@ func (f *fixture) open(choices ...fixtureOption) {
 	}
 	f.t.Cleanup(func() { _ = s.Close() })
 	f.Store = s
-	f.raw = rawClient(f.t, f.url)
+	if s.fleet.target.kind == standalone {
+		f.raw = rawClient(f.t, f.url)
+	}
 }
 
 // another is a second Store on the same Redis and clock: another replica.

@@ -219,6 +219,9 @@ func (s *Store) send(ctx context.Context, n *node, calls []*call) (unknown []*ca
 	undecided := proof.missing()
 	for i, c := range calls {
 		value, err := replies[i].Result()
+		if value != nil {
+			err = nil // the client says of all of a pipeline that it failed when a later reply did not come in time
+		}
 		switch {
 		case refused(err, "NOSCRIPT"):
 			unknown = append(unknown, c)

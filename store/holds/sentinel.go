@@ -1,6 +1,7 @@
 package holds
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -21,7 +22,7 @@ type named struct {
 // master still names that one, and is alone with it.
 func (f *fleet) askSentinels(ctx context.Context) error {
 	enough := (len(f.sentinels) + 1) / 2
-	answers := poll(ctx, f.sentinels, enough, f.askSentinel)
+	answers, failure := poll(ctx, f.sentinels, enough, f.askSentinel)
 	got, newest := 0, &named{epoch: -1}
 	for _, a := range answers {
 		if a == nil {
@@ -39,14 +40,15 @@ func (f *fleet) askSentinels(ctx context.Context) error {
 		}
 	}
 	if got < enough {
-		return fmt.Errorf("%d of %d Sentinels name a master called %s, which is less than half", got, len(f.sentinels), f.target.master)
+		return fmt.Errorf("%d of %d Sentinels name a master called %s, which is less than half: %w",
+			got, len(f.sentinels), f.target.master, failure)
 	}
 	return nil
 }
 
-// askSentinel returns nil if it does not answer, or does not know the master. The address is asked for by the command that
+// askSentinel fails if it does not know the master, too. The address is asked for by the command that
 // already names the promoted one while its fellows are still being told.
-func (f *fleet) askSentinel(ctx context.Context, client *redis.Client) *named {
+func (f *fleet) askSentinel(ctx context.Context, client *redis.Client) (*named, error) {
 	var addr *redis.StringSliceCmd
 	details := redis.NewMapStringStringCmd(ctx, "sentinel", "master", f.target.master)
 	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error { // each has its own error
@@ -55,14 +57,14 @@ func (f *fleet) askSentinel(ctx context.Context, client *redis.Client) *named {
 		_ = p.Process(ctx, details)
 		return nil
 	})
-	if addr.Err() != nil || details.Err() != nil || len(addr.Val()) != 2 {
-		return nil
+	if err := cmp.Or(addr.Err(), details.Err()); err != nil {
+		return nil, fmt.Errorf("%s: %w", client.Options().Addr, err)
 	}
 	epoch, err := strconv.ParseInt(details.Val()["config-epoch"], 10, 64)
-	if err != nil {
-		return nil
+	if err != nil || len(addr.Val()) != 2 {
+		return nil, fmt.Errorf("%s: an answer that makes no sense", client.Options().Addr)
 	}
-	return &named{addr: net.JoinHostPort(addr.Val()[0], addr.Val()[1]), epoch: epoch}
+	return &named{addr: net.JoinHostPort(addr.Val()[0], addr.Val()[1]), epoch: epoch}, nil
 }
 
 // hearSwitches makes the fleet look as soon as a Sentinel announces another master.

@@ -57,9 +57,9 @@ func (f *fleet) askNodes(ctx context.Context) error {
 }
 
 func (f *fleet) pollNodes(ctx context.Context) error {
-	voices := f.hearNodes(ctx)
+	voices, failure := f.hearNodes(ctx)
 	if len(voices) == 0 {
-		return errors.New("no node of the cluster answers with its slots")
+		return fmt.Errorf("no node of the cluster says who has its slots: %w", failure)
 	}
 	e := countVotes(voices)
 	err := f.follow(e.masters, func(v *view) {
@@ -72,13 +72,13 @@ func (f *fleet) pollNodes(ctx context.Context) error {
 		return err
 	}
 	if 2*len(e.voters) < len(e.masters) {
-		return fmt.Errorf("%d of %d masters of the cluster answer, which is less than half", len(e.voters), len(e.masters))
+		return fmt.Errorf("%d of %d masters of the cluster answer, which is less than half: %w", len(e.voters), len(e.masters), failure)
 	}
 	return nil
 }
 
 // hearNodes asks the masters that are known and the nodes of the URL.
-func (f *fleet) hearNodes(ctx context.Context) []voice {
+func (f *fleet) hearNodes(ctx context.Context) ([]voice, error) {
 	addrs := slices.Clone(f.target.hosts)
 	masters, _ := f.masters()
 	for _, n := range masters {
@@ -86,7 +86,7 @@ func (f *fleet) hearNodes(ctx context.Context) []voice {
 			addrs = append(addrs, n.addr)
 		}
 	}
-	answers := poll(ctx, addrs, max(1, len(masters)/2+1), f.askNode)
+	answers, failure := poll(ctx, addrs, max(1, len(masters)/2+1), f.askNode)
 	var voices []voice
 	for i, a := range answers {
 		if a == nil {
@@ -99,29 +99,35 @@ func (f *fleet) hearNodes(ctx context.Context) []voice {
 		}
 		voices[same].by = append(voices[same].by, addrs[i])
 	}
-	return voices
+	return voices, failure
 }
 
-// askNode returns nil if the node does not answer, or has heard of no slots.
-func (f *fleet) askNode(ctx context.Context, addr string) *[]claim {
+// askNode fails if the node has heard of no slots, too.
+func (f *fleet) askNode(ctx context.Context, addr string) (*[]claim, error) {
 	n, err := f.node(addr)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	ranges, err := n.client.ClusterSlots(ctx).Result() //nolint:staticcheck // CLUSTER SHARDS came with 7.0, and has no order
-	if err != nil || len(ranges) == 0 {
-		return nil
+	if refused(err, "NOPERM") {
+		return nil, errors.New("the Redis user may not run CLUSTER SLOTS: grant +cluster|slots")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
 	asked, _, _ := net.SplitHostPort(addr) // it has a port
 	claims := make([]claim, 0, len(ranges))
 	for _, r := range ranges {
 		if len(r.Nodes) == 0 || r.Start < 0 || r.End >= slotCount {
-			return nil
+			return nil, fmt.Errorf("%s: an answer that makes no sense", addr)
 		}
 		claims = append(claims, claim{r.Start, r.End, hostOr(r.Nodes[0].Addr, asked)})
 	}
 	slices.SortFunc(claims, func(a, b claim) int { return a.first - b.first })
-	return &claims
+	if len(claims) == 0 {
+		return nil, fmt.Errorf("%s: knows of no slots", addr)
+	}
+	return &claims, nil
 }
 
 // hostOr puts in the host that was asked where a node does not say its own.

@@ -99,17 +99,17 @@ func TestPinnedToAnOldMaster(t *testing.T) {
 	t.Parallel()
 	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})
 	url := set.URL()
-	var links []*relay
+	var links []*storetest.Relay
 	for _, s := range set.Sentinels {
-		link := newRelay(t, s.Addr())
+		link := storetest.NewRelay(t, s.Addr())
 		links = append(links, link)
-		url = strings.Replace(url, s.Addr(), link.addr(), 1)
+		url = strings.Replace(url, s.Addr(), link.Addr(), 1)
 	}
 	f := onFleet(t, url)
 	p := f.opened("show", 1000)
 	old, other := set.Servers[0], set.Servers[1]
 	for _, link := range links {
-		link.set(true)
+		link.Cut()
 	}
 	must(t, old.Pause())
 	storetest.Eventually(t, patience, func() error { return named1(t, set, other) })
@@ -130,7 +130,7 @@ func TestPinnedToAnOldMaster(t *testing.T) {
 	must(t, err) // and so nothing was changed there
 	for i, s := range set.Sentinels {
 		s.Resume()
-		links[i].set(false)
+		links[i].Mend()
 	}
 	f.opened("show", 1000)
 	if got := f.node0().addr; got != other.Addr() {

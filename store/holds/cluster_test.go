@@ -284,3 +284,37 @@ func TestVotes(t *testing.T) {
 		}
 	}
 }
+
+// What a server refuses to run it says where to send: there it goes, once, before anybody has looked at the slots again.
+func TestClusterRedirects(t *testing.T) {
+	t.Parallel()
+	c := storetest.NewRedisCluster(t, local.ClusterOptions{})
+	f := onFleet(t, c.URL(), withTimeout(patience))
+	p := f.opened(onMaster(t, c, 0, 0), 10)
+	q := store.Place{Allotment: onMaster(t, c, 0, 1), Group: p.Group, Buckets: 8}
+	f.fleet.stop() // it looks no more
+	must(t, c.MoveSlot(t.Context(), slotOf(p.Group), c.Masters[1]))
+	if _, err := f.createAt(p, "moved"); !needsAdopt(err) {
+		t.Errorf("a script whose slot has moved: %v, want it to run on the new master, which needs to adopt", err)
+	}
+	must(t, f.SetPlace(f.ctx(), p))
+	hintAsks(t, c, slotOf(q.Allotment), func() {
+		must(t, f.SetPlace(f.ctx(), q))
+		if got, found, err := f.Place(f.ctx(), q.Allotment); err != nil || !found || got != q {
+			t.Errorf("a key under way: %+v, %v, %v, want %+v", got, found, err, q)
+		}
+		alone := store.Place{Allotment: q.Allotment, Group: q.Allotment, Buckets: 4}
+		if _, err := f.createAt(alone, "under way"); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "TRYAGAIN") {
+			t.Errorf("a script whose keys are under way: %v, want ErrUnavailable for TRYAGAIN", err)
+		}
+	})
+}
+
+// hintAsks runs f while a slot without keys is on its way from the first master to the third.
+func hintAsks(t *testing.T, c *local.RedisCluster, slot int, f func()) {
+	t.Helper()
+	from, to := rawClient(t, c.Masters[0].URL()), rawClient(t, c.Masters[2].URL())
+	must(t, to.Do(t.Context(), "cluster", "setslot", slot, "importing", from.ClusterMyID(t.Context()).Val()).Err())
+	must(t, from.Do(t.Context(), "cluster", "setslot", slot, "migrating", to.ClusterMyID(t.Context()).Val()).Err())
+	f()
+}

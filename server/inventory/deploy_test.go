@@ -18,11 +18,12 @@ import (
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
-// onSet opens the world on several servers, one of which is for looking, with the times of production for decisions.
+// onSet opens the world on several servers, one of which is for looking. Calls end within seconds: the machine may be busy,
+// but a caller must not wait for a server that is gone until the test is over.
 func onSet(url string, one *local.Redis, d holds.Durability) worldOption {
 	return func(w *world) {
-		w.redisURL, w.rawURL, w.durable, w.timeout, w.broken = url, one.URL(), d, 0, true
-		w.options = func(o *inventory.Options) { o.DecisionTime, o.ConfirmTime = 0, time.Second }
+		w.redisURL, w.rawURL, w.durable, w.timeout, w.broken = url, one.URL(), d, time.Second, true
+		w.options = func(o *inventory.Options) { o.DecisionTime, o.ConfirmTime = 2*time.Second, 2*time.Second }
 	}
 }
 
@@ -179,14 +180,14 @@ func TestServerPinnedToAnOldMaster(t *testing.T) {
 		}
 		return nil
 	})
-	for _, s := range set.Sentinels {
-		must(t, s.Pause()) // else they would demote the old one; the first server has been told
-	}
 	for i := range 10 {
 		h := insistOn(t, func() (store.Hold, error) { return w.tryHold(0, a, fmt.Sprint("buyer-", i), "r1", 1) })
 		if i < 5 {
 			w.confirm(h, fmt.Sprint("order-", i))
 		}
+	}
+	for _, s := range set.Sentinels {
+		must(t, s.Pause()) // else they would demote the old one; the first server has adopted on the new one
 	}
 	epoch := w.epoch(a)
 	old.Resume()

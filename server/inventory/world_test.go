@@ -28,6 +28,8 @@ const patience = 20 * time.Second
 type world struct {
 	t        testing.TB
 	redisURL string
+	rawURL   string // of one Redis, if redisURL is of several
+	durable  holds.Durability
 	pgURL    string
 	options  func(*inventory.Options)
 	timeout  time.Duration
@@ -82,7 +84,7 @@ func newWorld(t testing.TB, n int, options ...worldOption) *world {
 	if w.pgURL == "" {
 		w.pgURL = storetest.MigratedDatabase(t, ledger.Migrate)
 	}
-	parsed, err := redis.ParseURL(w.redisURL)
+	parsed, err := redis.ParseURL(cmp.Or(w.rawURL, w.redisURL))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +102,7 @@ func (w *world) start(loops bool) *replica {
 	log := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{w.t}, &w.logged), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	meters := metricnoop.NewMeterProvider()
 	h, err := holds.Open(holds.Options{
-		URL: w.redisURL, Timeout: w.timeout, Logger: log, Meters: meters, Traces: tracenoop.NewTracerProvider(),
+		URL: w.redisURL, Durable: w.durable, Timeout: w.timeout, Logger: log, Meters: meters, Traces: tracenoop.NewTracerProvider(),
 		Offset: w.shift,
 	})
 	if err != nil {

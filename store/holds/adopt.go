@@ -41,6 +41,9 @@ func (s *Store) step(ctx context.Context, p store.Place, o *op) (result, int64, 
 
 // AdoptBegin implements store.Rebuild.
 func (s *Store) AdoptBegin(ctx context.Context, p store.Place, claim string, lease time.Duration, renew bool) (*store.Past, time.Duration, error) {
+	if err := s.fleet.confirm(ctx, p.Group); err != nil {
+		return nil, 0, err
+	}
 	mode := beginNeeded
 	if renew {
 		mode = beginAnyway

@@ -13,11 +13,11 @@ var guards = []guard{
 	},
 	{
 		name: "identity", why: "a script works only on the server its allotment was adopted on", file: "lua/prelude.lua",
-		with: "or v[2] ~= identity or not master", without: "or not master",
+		with: " or string.sub(text, 1, 40) ~= identity then", without: " then",
 	},
 	{
 		name: "adopting", why: "scripts refuse while an allotment is being adopted", file: "lua/prelude.lua",
-		with: " or not master or v[3] then", without: " or not master then",
+		with: "format ~= FORMAT or v[2] or", without: "format ~= FORMAT or",
 	},
 	{
 		name: "claim", why: "a step of an adopt checks its claim", file: "lua/parts/adopt.lua",
@@ -25,7 +25,7 @@ var guards = []guard{
 	},
 	{
 		name: "renewal", why: "only a claim that is in force can be renewed", file: "lua/adopt_begin.lua",
-		with: "if ARGV[firstArg + 2] == '1' and not claimed(a, claim)", without: "if false",
+		with: "if mode == '1' and not claimed(a, claim)", without: "if false",
 	},
 	{
 		name: "feed", why: "Redis accepts exactly the next number of the feed", file: "lua/feed.lua",

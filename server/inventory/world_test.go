@@ -42,7 +42,7 @@ type world struct {
 	replicas []*replica
 	raw      *redis.Client // for looking, and for doing damage
 	ids      []string      // allotments made
-	logged   journal
+	logged   storetest.Log
 	broken   bool // the test has broken connections
 }
 

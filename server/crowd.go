@@ -21,6 +21,9 @@ const (
 	confirmsAtWork = 32
 	// confirmsPatience is how long a confirm waits for its turn, from its arrival; it has 2 s.
 	confirmsPatience = time.Second
+	// confirmsLatest is the longest that the confirm of a paid hold is told to wait. What is turned away comes again within it, so
+	// with a shorter one those who return are as many as those who pay anew.
+	confirmsLatest = 15 * time.Second
 )
 
 // crowd is the confirms that are inside.
@@ -42,7 +45,7 @@ type queue struct {
 func newCrowd() *crowd {
 	processors := int64(runtime.GOMAXPROCS(0))
 	return &crowd{
-		returns: newReturns(), most: confirmsMost * processors, atWork: confirmsAtWork * processors, of: map[string]*queue{},
+		returns: newReturns(confirmsLatest), most: confirmsMost * processors, atWork: confirmsAtWork * processors, of: map[string]*queue{},
 	}
 }
 

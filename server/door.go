@@ -17,6 +17,8 @@ const (
 	insideMost = 600
 	// doorPatience is how long a call may have waited for a goroutine to begin it: it has that before it some times more.
 	doorPatience = 40 * time.Millisecond
+	// doorLatest is the longest that a buyer is told to wait before asking again.
+	doorLatest = 5 * time.Second
 )
 
 // door counts who is inside.
@@ -27,7 +29,7 @@ type door struct {
 }
 
 func newDoor() *door {
-	return &door{returns: newReturns(), most: int64(insideMost * runtime.GOMAXPROCS(0))}
+	return &door{returns: newReturns(doorLatest), most: int64(insideMost * runtime.GOMAXPROCS(0))}
 }
 
 // enter lets a call in, which must leave, or returns an overloaded.

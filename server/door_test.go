@@ -87,7 +87,7 @@ func TestDoorSpreadsReturns(t *testing.T) {
 			}
 		}
 		for range 10_000 {
-			if wait := turnedAway(t, d, time.Now()); wait > slotLast {
+			if wait := turnedAway(t, d, time.Now()); wait > doorLatest {
 				t.Fatalf("told to wait %v", wait)
 			}
 		}

@@ -8,7 +8,6 @@ import (
 
 const (
 	slotFirst  = 50 * time.Millisecond // the earliest return
-	slotLast   = 5 * time.Second       // the latest
 	slotWidth  = time.Millisecond      // between two who are to return, while the rate is not known
 	slotWidest = 10 * time.Millisecond
 	rateTime   = 100 * time.Millisecond // that the rate is measured for
@@ -23,7 +22,8 @@ func (e *overloaded) Error() string { return "more requests than can be answered
 // returns gives those turned away a time to return: one after another, at a quarter of the rate at which others leave. If all
 // were told the same, they would be as many again each time they come back.
 type returns struct {
-	left atomic.Int64 // since began
+	latest time.Duration
+	left   atomic.Int64 // since began
 
 	mu    sync.Mutex
 	began time.Time
@@ -31,7 +31,8 @@ type returns struct {
 	next  time.Time
 }
 
-func newReturns() *returns { return &returns{width: slotWidth} }
+// newReturns makes one whose times to return are at most latest away.
+func newReturns(latest time.Duration) *returns { return &returns{latest: latest, width: slotWidth} }
 
 // slot is how long to wait before coming again.
 func (r *returns) slot(now time.Time) time.Duration {
@@ -43,7 +44,7 @@ func (r *returns) slot(now time.Time) time.Duration {
 		}
 		r.began = now
 	}
-	earliest, latest := now.Add(slotFirst), now.Add(slotLast)
+	earliest, latest := now.Add(slotFirst), now.Add(r.latest)
 	if r.next.Before(earliest) || r.next.After(latest) {
 		r.next = earliest
 	}

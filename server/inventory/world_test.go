@@ -108,6 +108,9 @@ func (w *world) start(loops bool) *replica {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if w.rawURL != "" { // who is master has to be asked first, and a server is not called before it is ready
+		w.until(func() error { return h.Ping(context.Background()) })
+	}
 	lo := ledger.Options{
 		URL: cmp.Or(w.viaPG, w.pgURL), Logger: log, CallTimeout: 10 * time.Second, LockTimeout: w.lockTime, StatementTimeout: 8 * time.Second,
 	}

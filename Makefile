@@ -8,7 +8,7 @@ version  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 revision ?= $(shell git rev-parse --quiet --verify HEAD 2>/dev/null || echo unknown)
 ldflags  := -s -w -X main.version=$(version) -X main.revision=$(revision)
 
-# For `make run`, `make test` and `make bench`, such as: make run args=--ephemeral
+# Settings of holdfast dev for `make run`, and flags for `make test` and `make bench`, such as: make run args=--ephemeral
 args ?=
 # Which packages `make test` works on.
 pkg ?= ./...
@@ -20,7 +20,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-10s %s\n", $$1, $$2}' Makefile
 
 .PHONY: run
-run: ## Start everything on this machine and serve (args=--ephemeral: keep nothing)
+run: ## Start everything on this machine and serve (args='--ephemeral --grpc-addr=127.0.0.1:0': keep nothing, take any free port)
 	@scripts/setup
 	@$(MAKE) --no-print-directory build
 	@exec bin/holdfast dev $(args)

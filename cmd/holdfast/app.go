@@ -164,8 +164,9 @@ func (a *App) drain(ctx context.Context) error {
 	return a.backend.drain(ctx)
 }
 
-// listen takes the addresses before anything else is done, so that one that is taken is told at once.
+// listen takes the addresses before anything else is done, so that those that are taken are told at once.
 func (a *App) listen(ctx context.Context) error {
+	var all []error
 	for _, l := range []struct {
 		name, address string
 		listener      *net.Listener
@@ -179,10 +180,11 @@ func (a *App) listen(ctx context.Context) error {
 		}
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return &settingError{name: l.name, err: fmt.Errorf("another program listens at %s: choose another address", l.address)}
+			err = fmt.Errorf("another program listens at %s: choose another address, or port 0 for one that is free", l.address)
 		}
 		if err != nil {
-			return &settingError{name: l.name, err: err}
+			all = append(all, &settingError{name: l.name, err: err})
+			continue
 		}
 		*l.listener = listener
 		a.later(l.name, func(context.Context) error {
@@ -192,7 +194,7 @@ func (a *App) listen(ctx context.Context) error {
 			return nil
 		})
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 func (a *App) serveHTTP() {

@@ -53,6 +53,7 @@ func TestExitCodes(t *testing.T) {
 		{"migrate " + postgres, 1, "migrate"},
 		{"erase-buyer x " + postgres, 1, "erase"},
 		{"serve --http-addr=127.0.0.1:0 --grpc-addr=" + taken.Addr().String() + " " + redis + " " + postgres, 1, "another program listens at " + taken.Addr().String()},
+		{"dev --ephemeral --grpc-addr=" + taken.Addr().String() + " --http-addr=" + taken.Addr().String(), 1, "HOLDFAST_HTTP_ADDR"},
 		{"dev --ephemeral --http-addr=127.0.0.1:0 --grpc-addr=" + taken.Addr().String(), 1, "HOLDFAST_GRPC_ADDR"},
 	}
 	for _, test := range tests {

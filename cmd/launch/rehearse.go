@@ -228,6 +228,7 @@ func (r *rehearsal) judge() {
 	res.Decisions, res.Confirms, res.Late = result.Decisions(h.Calls), result.Confirms(h.Calls), result.Late(h.Calls)
 	res.Outcomes = result.OutcomesOf(h)
 	res.Holds = result.HoldsOf(res.Outcomes, r.Window)
+	res.Served = result.ServedOf(h.Calls, res.Decisions)
 	res.Series = result.SeriesOf(h)
 	if res.Noop != nil && res.Noop.Decisions.P99 > 0 {
 		res.Noop.Ratio = res.Decisions.P99 / res.Noop.Decisions.P99

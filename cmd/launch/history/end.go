@@ -16,11 +16,8 @@ func (t *trial) judgeEnd() {
 	sold := t.judgeSales(f)
 	t.judgeList(f)
 	t.judgeNotTold(f)
-	if sold > t.Capacity || f.Stock.Sold > t.Capacity {
-		t.Oversold = max(t.Oversold, max(sold, f.Stock.Sold)-t.Capacity)
-		t.oversold.broken("the ledger has sold %d units, and GetAvailability shows %d, of %d", sold, f.Stock.Sold, t.Capacity)
-	}
-	t.oversold.Facts += fmt.Sprintf("; %s sold in the ledger", figures.Count(sold))
+	t.judgeOversold("the ledger", sold)
+	t.oversold.Facts = fmt.Sprintf("%s sold of %s", figures.Count(sold), figures.Count(t.Capacity))
 	t.judgeReading(&f.Stock)
 	if f.Capacity != t.Capacity {
 		t.conserved.broken("the ledger has a capacity of %d, and %d were opened for sale", f.Capacity, t.Capacity)

@@ -31,7 +31,26 @@ func (t *trial) judgeHolds() {
 			t.judgeHold(l, c)
 		}
 	}
-	t.hold.Facts = fmt.Sprintf("%s holds, %s of them sold", figures.Count(holds), figures.Count(confirms))
+	t.judgePeak()
+	t.hold.Facts = fmt.Sprintf("%s holds, %s of them sold; at most %s of %s units held or sold at once",
+		figures.Count(holds), figures.Count(confirms), figures.Count(t.Peak), figures.Count(t.Capacity))
+	t.judgeOversold("buyers were told", t.confirmed)
+	t.oversold.Facts = fmt.Sprintf("%s sold of %s", figures.Count(t.confirmed), figures.Count(t.Capacity))
+}
+
+// judgePeak: of more holds than there are units, some cannot be confirmed.
+func (t *trial) judgePeak() {
+	if t.Peak, t.PeakAt = peak(t.lives); t.Peak > t.Capacity {
+		t.hold.broken("at %s buyers had been told of %d units held or sold at once, of %d", seconds(t.PeakAt), t.Peak, t.Capacity)
+	}
+}
+
+// judgeOversold: R1, by one who should know what was sold.
+func (t *trial) judgeOversold(who string, sold int64) {
+	if sold > t.Capacity {
+		t.Oversold = max(t.Oversold, sold-t.Capacity)
+		t.oversold.broken("%s: %d sold of %d", who, sold, t.Capacity)
+	}
 }
 
 func (t *trial) judgeHold(l *life, c *Call) {

@@ -12,11 +12,12 @@ const mostExamples = 5
 // Verdict says which promises were kept.
 type Verdict struct {
 	Promises []*Promise `json:"promises"`
-	// Peak is the most units that must have been held or sold at one moment, by what callers were told.
+	// Peak is the most units that must have been held or sold at one moment, by what callers were told. More than there are
+	// break R3: not all of these holds can become sales. What is oversold is sold.
 	Peak int64 `json:"peak"`
 	// PeakAt is when that was so first.
 	PeakAt time.Duration `json:"peak_at_ns"`
-	// Oversold is by how many units more was held or sold at one moment, or sold in the end, than there was.
+	// Oversold is how many more units were sold than there were: by what callers were told, in a reading, or in the end.
 	Oversold int64 `json:"oversold"`
 	// Refusals is how many requests were told SOLD_OUT or ALL_HELD.
 	Refusals int64 `json:"refusals"`
@@ -106,24 +107,15 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.6f s", d.Seconds())
 
 // judgeStock: R1 while it went on, and R6 in each reading.
 func (t *trial) judgeStock() {
-	t.Peak, t.PeakAt = peak(t.lives)
-	if over := t.Peak - t.Capacity; over > 0 {
-		t.Oversold = over
-		t.oversold.broken("at %s buyers had been told of %d units held or sold at once, of %d", seconds(t.PeakAt), t.Peak, t.Capacity)
-	}
 	for i := range t.Stocks {
 		t.judgeReading(&t.Stocks[i])
 	}
-	t.oversold.Facts = fmt.Sprintf("at most %s of %s held or sold at once", figures.Count(t.Peak), figures.Count(t.Capacity))
 	t.conserved.Facts = fmt.Sprintf("%s readings add up", figures.Count(len(t.Stocks)))
 }
 
 func (t *trial) judgeReading(s *Stock) {
 	where := "the reading sent at " + seconds(s.Sent)
-	if s.Sold > t.Capacity {
-		t.Oversold = max(t.Oversold, s.Sold-t.Capacity)
-		t.oversold.broken("%s: %d sold of %d", where, s.Sold, t.Capacity)
-	}
+	t.judgeOversold(where, s.Sold)
 	sum := s.Available + s.Held + s.Sold
 	// What is available is never shown below 0.
 	if s.Capacity != t.Capacity || sum < s.Capacity || (sum > s.Capacity && s.Available > 0) {

@@ -15,10 +15,10 @@ func TestBroken(t *testing.T) {
 		promise, says string
 		forge         func(*forged)
 	}{
-		"more is held at once than there is": {"R1", "6 units held or sold at once", func(f *forged) {
+		"more is held at once than there is": {"R3", "6 units held or sold at once", func(f *forged) {
 			f.granted(4, ms(400), ms(420))
 		}},
-		"a lapsed hold is given away before its deadline": {"R1", "6 units held or sold", func(f *forged) {
+		"a lapsed hold is given away before its deadline": {"R3", "6 units held or sold", func(f *forged) {
 			f.granted(4, ms(9000), ms(9020))
 		}},
 		"the server has a hold for a buyer that it refused": {"R4", "every such request was refused", func(f *forged) {
@@ -44,8 +44,11 @@ func TestBroken(t *testing.T) {
 		"a hold is shorter than the window": {"R3", "not a window of 10.0", func(f *forged) {
 			f.Calls[2].Hold.Remaining = window / 2
 		}},
-		"the ledger sold more than there is": {"R1", "the ledger has sold 6", func(f *forged) {
+		"the ledger sold more than there is": {"R1", "the ledger: 6 sold of 5", func(f *forged) {
 			f.Final.Sales[0].Quantity = 6
+		}},
+		"buyers are told of more sales than there are": {"R1", "buyers were told: 6 sold of 5", func(f *forged) {
+			f.quantities[0] = 6
 		}},
 		"a reading shows more sold than there is": {"R1", "6 sold of 5", func(f *forged) {
 			f.Stocks[2] = Stock{Sent: ms(1), Answered: ms(2), Capacity: 5, Sold: 6}

@@ -79,5 +79,6 @@ func forged() *Result {
 		Noop: &Noop{Rates: RatesOf(h.Calls, begin, time.Second, 1000), Decisions: Decisions(h.Calls), Late: Late(h.Calls), Usage: usage, Ratio: 1},
 	}
 	r.Holds = HoldsOf(r.Outcomes, 20*time.Second)
+	r.Served = ServedOf(h.Calls, r.Decisions)
 	return r
 }

@@ -25,6 +25,7 @@ type Result struct {
 	Confirms  Latency   `json:"confirms"`  // of ConfirmHold, whatever was answered
 	Late      Latency   `json:"late"`      // by how much requests were sent after they should have been
 	Holds     Holds     `json:"holds"`
+	Served    Served    `json:"served"`
 	// AfterLoad is the stock when the last request was answered, End when all was over. Unset: it could not be read.
 	AfterLoad *Stock `json:"after_load,omitempty"`
 	End       *Stock `json:"end,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/window"
 )
 
@@ -132,10 +133,66 @@ func TestTable(t *testing.T) {
 		"launch onsale on 127.0.0.1:1, 127.0.0.1:2, allotment launch-test", "hold refused ALL_HELD", "809", "p99.9", "decisions", "confirms",
 		"no-op", "sent late by", "held + sold = 100 of 100", "paid for: 50.0 %", "busy 87.0 %, steal 1.2 %", "launch 0.02 cores (20.0 us",
 		"R1  never oversold", "R6  conservation", "BROKEN", "could not be read", "oversold 0, valid refusals 0",
+		"R7  quick", "NOT MET", "1,000 buyers: 909 told yes or no, 91 never; p99 20.0 ms, 0 of 999 answers",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())
 		}
+	}
+}
+
+// TestServed: everybody must be told, soon, and a repeat that is answered makes up for the trouble before.
+func TestServed(t *testing.T) {
+	quick := Latency{P99: 100}
+	told := func(n int) (calls []*history.Call) {
+		for i := range int32(1000) {
+			first, again := &history.Call{Buyer: i, Outcome: history.Trouble}, &history.Call{Buyer: i, Outcome: history.NoAnswer}
+			if i < int32(n) {
+				again.Outcome = history.Refused
+			}
+			calls = append(calls, first, again, &history.Call{Kind: history.ConfirmHold, Buyer: i, Outcome: history.Done})
+		}
+		return calls
+	}
+	for name, test := range map[string]struct {
+		calls []*history.Call
+		took  Latency
+		want  Served
+	}{
+		"all but one in a thousand": {told(999), quick, Served{Buyers: 1000, Told: 999, Quick: true}},
+		"too few":                   {told(998), quick, Served{Buyers: 1000, Told: 998}},
+		"too slow":                  {told(1000), Latency{P99: 100.1}, Served{Buyers: 1000, Told: 1000}},
+		"nobody came":               {nil, Latency{}, Served{}},
+	} {
+		if got := ServedOf(test.calls, test.took); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// TestHeadline: a launch in which buyers were not served is not said to be a good one, though nothing was broken.
+func TestHeadline(t *testing.T) {
+	kept, broken := &history.Verdict{}, &history.Verdict{Promises: []*history.Promise{{ID: "R1"}}}
+	for want, r := range map[string]Result{
+		"every promise was kept":                                    {Verdict: kept, Served: Served{Quick: true}},
+		"R1 to R6 were kept, but buyers were NOT SERVED as R7 says": {Verdict: kept},
+		"a promise was BROKEN":                                      {Verdict: broken, Served: Served{Quick: true}},
+	} {
+		if got := r.Headline(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestDoubts: a full machine, and a generator that does not keep up, are named.
+func TestDoubts(t *testing.T) {
+	busy := 0.99
+	r := Result{Usage: machine.Usage{Busy: &busy}, Late: Latency{P99: 30}}
+	if got := strings.Join(r.Doubts(), "\n"); !strings.Contains(got, "machine was full") || !strings.Contains(got, "sent 30.0 ms late") {
+		t.Errorf("doubts %q", got)
+	}
+	if got := forged().Doubts(); len(got) != 0 {
+		t.Errorf("doubts where there are none: %q", got)
 	}
 }
 

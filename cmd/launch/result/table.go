@@ -20,7 +20,7 @@ func (r *Result) Print(out io.Writer) error {
 
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") }
-	row("requests per second", "offered", "sent", "answered")
+	row("rate, requests per second", "offered", "sent", "answered")
 	row("holdfast", figures.Count(r.Rates.Offered), rate(r.Rates.Sent, r.Rates), rate(r.Rates.Answered, r.Rates))
 	if r.Noop != nil {
 		row("no-op", figures.Count(r.Noop.Rates.Offered), rate(r.Noop.Rates.Sent, r.Noop.Rates), rate(r.Noop.Rates.Answered, r.Noop.Rates))
@@ -110,6 +110,11 @@ func (r *Result) printVerdict(out io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.ID, p.Name, kept, p.Facts)
 	}
+	met := "met"
+	if !r.Served.Quick {
+		met = "NOT MET"
+	}
+	fmt.Fprintf(w, "R7\tquick\t%s\t%s\n", met, r.ServedText())
 	if err := w.Flush(); err != nil {
 		return err
 	}
@@ -118,8 +123,24 @@ func (r *Result) printVerdict(out io.Writer) error {
 			fmt.Fprintf(out, "  %s: %s\n", p.ID, example)
 		}
 	}
-	_, err := fmt.Fprintf(out, "\noversold %d, valid refusals %d\n", r.Verdict.Oversold, r.Verdict.ValidRefusals)
+	for _, doubt := range r.Doubts() {
+		fmt.Fprintln(out, "  R7:", doubt)
+	}
+	_, err := fmt.Fprintf(out, "\n%s; oversold %d, valid refusals %d (refused although enough was free)\n",
+		r.Headline(), r.Verdict.Oversold, r.Verdict.ValidRefusals)
 	return err
+}
+
+// Headline is the verdict in a few words.
+func (r *Result) Headline() string {
+	switch {
+	case !r.Verdict.Kept():
+		return "a promise was BROKEN"
+	case !r.Served.Quick:
+		return "R1 to R6 were kept, but buyers were NOT SERVED as R7 says"
+	default:
+		return "every promise was kept"
+	}
 }
 
 // rate is a rate with how much it is of what was offered.

@@ -8,23 +8,28 @@ import (
 	"time"
 )
 
-// Run is what the table needs to know of a finished run of launch. In the run's JSON file it is the object "holds", beside
-// whatever else is there:
-//
-//	{"holds": {"granted": 3571, "confirmed": 2321, "window_seconds": 120}}
-//
-// granted counts the holds that were given, a repeated request once, confirmed those of them that became sales, and
-// window_seconds is how long a hold lasted. A run that was made to pass more quickly gives the length that its buyers had.
+// Run is what the table needs to know of a finished run of launch.
 type Run struct {
-	HoldsGranted, HoldsConfirmed int
-	Window                       time.Duration
+	Launch Launch
+	// HoldsGranted counts the holds that were given, a repeated request once, HoldsConfirmed those of them that became sales.
+	HoldsGranted, HoldsConfirmed int64
+	// Window is how long a hold lasted for the run's buyers. In a run that was made to pass more quickly it was shorter.
+	Window time.Duration
 }
 
-// runHolds is Run in the file.
-type runHolds struct {
-	Granted       *int     `json:"granted"`
-	Confirmed     *int     `json:"confirmed"`
-	WindowSeconds *float64 `json:"window_seconds"`
+// runFile is what is read of a run's JSON file. Package result writes it.
+type runFile struct {
+	Settings *struct {
+		Requests int64   `json:"requests"`
+		Seconds  float64 `json:"seconds"`
+		Capacity int64   `json:"capacity"`
+		Two      float64 `json:"two"` // share of requests that ask for two items; the others ask for one
+	} `json:"settings"`
+	Holds *struct {
+		Granted       int64   `json:"granted"`
+		Confirmed     int64   `json:"confirmed"`
+		WindowSeconds float64 `json:"window_seconds"`
+	} `json:"holds"`
 }
 
 // Load reads the file that a finished run wrote.
@@ -33,45 +38,41 @@ func Load(file string) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	var r Run
-	if err := json.Unmarshal(text, &r); err != nil {
+	var f runFile
+	if err := json.Unmarshal(text, &f); err != nil {
 		return Run{}, fmt.Errorf("%s is not the JSON of a run of launch: %w", file, err)
 	}
-	return r, nil
+	if err := f.check(); err != nil {
+		return Run{}, fmt.Errorf("%s is not the JSON of a run of launch that can be used: %w", file, err)
+	}
+	s, h := f.Settings, f.Holds
+	return Run{
+		Launch:       Launch{Capacity: s.Capacity, Requests: s.Requests, Duration: ofSeconds(s.Seconds), Items: 1 + s.Two},
+		HoldsGranted: h.Granted, HoldsConfirmed: h.Confirmed, Window: ofSeconds(h.WindowSeconds),
+	}, nil
 }
 
-// UnmarshalJSON reads the whole file's object.
-func (r *Run) UnmarshalJSON(text []byte) error {
-	var file struct {
-		Holds *runHolds `json:"holds"`
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		return err
-	}
-	h := file.Holds
+func ofSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func (f *runFile) check() error {
+	s, h := f.Settings, f.Holds
 	switch {
-	case h == nil || h.Granted == nil || h.Confirmed == nil || h.WindowSeconds == nil:
-		return errors.New("it has no holds.granted, holds.confirmed and holds.window_seconds")
-	case *h.Granted < 1:
+	case s == nil || h == nil:
+		return errors.New("it has no settings and holds")
+	case s.Requests < 1 || s.Capacity < 1 || s.Seconds <= 0 || s.Two < 0 || s.Two > 1:
+		return errors.New("settings.requests, capacity and seconds must be above 0, and two from 0 to 1")
+	case h.Granted < 1:
 		return errors.New("no hold was granted, so no share of them was confirmed")
-	case *h.Confirmed < 0 || *h.Confirmed > *h.Granted:
-		return fmt.Errorf("%d of %d holds cannot have been confirmed", *h.Confirmed, *h.Granted)
-	case *h.WindowSeconds <= 0:
+	case h.Confirmed < 0 || h.Confirmed > h.Granted:
+		return fmt.Errorf("%d of %d holds cannot have been confirmed", h.Confirmed, h.Granted)
+	case h.WindowSeconds <= 0:
 		return errors.New("holds.window_seconds must be above 0")
+	default:
+		return nil
 	}
-	*r = Run{HoldsGranted: *h.Granted, HoldsConfirmed: *h.Confirmed, Window: time.Duration(*h.WindowSeconds * float64(time.Second))}
-	return nil
 }
 
-// MarshalJSON writes what UnmarshalJSON reads.
-func (r Run) MarshalJSON() ([]byte, error) {
-	seconds := r.Window.Seconds()
-	return json.Marshal(map[string]runHolds{
-		"holds": {Granted: &r.HoldsGranted, Confirmed: &r.HoldsConfirmed, WindowSeconds: &seconds},
-	})
-}
-
-// Seen is the window of the run with the share that was really paid for.
+// Seen is the window of the run with the share that was paid for.
 func (r Run) Seen() Window {
 	return Window{Length: r.Window, Completion: float64(r.HoldsConfirmed) / float64(r.HoldsGranted)}
 }

@@ -21,8 +21,8 @@ func printTable(out io.Writer, l Launch, windows []Window, seen *Run) error {
 		fmt.Fprintf(&b, "Not gone in the rush: %.0f items are held.\n", l.Held())
 	}
 	if seen != nil {
-		fmt.Fprintf(&b, "Seen in the run: %s holds of %s granted, %s confirmed: %.1f %%.\n", commas(int64(seen.HoldsGranted)),
-			seconds(seen.Window), commas(int64(seen.HoldsConfirmed)), 100*seen.Seen().Completion)
+		fmt.Fprintf(&b, "Seen in the run: %s holds of %s granted, %s confirmed: %.1f %%. Its buyers were simulated: they paid as --completion told them.\n",
+			commas(seen.HoldsGranted), seconds(seen.Window), commas(seen.HoldsConfirmed), 100*seen.Seen().Completion)
 	}
 	b.WriteString("\n")
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

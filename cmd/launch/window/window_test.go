@@ -2,7 +2,6 @@ package window
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -52,20 +51,18 @@ Gone in 0.179 s, after 3,571 requests; the other 196,429 must be told so.
 	}
 }
 
+// TestOwnNumbersAndASeenRun: the run's numbers hold where none are given.
 func TestOwnNumbersAndASeenRun(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "run.json")
-	text := `{"rate": 20000, "holds": {"granted": 800, "confirmed": 500, "window_seconds": 45.5, "lapsed": 300}}`
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := launchOf(t, "--capacity=1000", "--requests=3000", "--duration=1m", "--items=1", "--window=1m=50%", "--from="+file)
+	file := runOf(t, `{"rate": 20000, "settings": {"requests": 3000, "seconds": 60, "capacity": 700, "two": 0},
+		"holds": {"granted": 800, "confirmed": 500, "window_seconds": 45.5, "lapsed": 300}}`)
+	got, err := launchOf(t, "--capacity=1000", "--window=1m=50%", "--from="+file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `3,000 requests in 60 s for 1 items each, and 1,000 items: 3x the stock.
 Gone in 20.000 s, after 1,000 requests; the other 2,000 must be told so.
-Seen in the run: 800 holds of 45.5 s granted, 500 confirmed: 62.5 %.
+Seen in the run: 800 holds of 45.5 s granted, 500 confirmed: 62.5 %. Its buyers were simulated: they paid as --completion told them.
 
         window  paid for  sold in round one  back for round two  wasted item-seconds
           60 s      50 %                500                 500               30,000
@@ -110,29 +107,30 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	}
 }
 
-func TestRunInJSON(t *testing.T) {
+// TestRunThatCannotBeUsed: the message says what is wrong with the file.
+func TestRunThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
-	want := Run{HoldsGranted: 3571, HoldsConfirmed: 2321, Window: 120 * time.Second}
-	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(text) != `{"holds":{"granted":3571,"confirmed":2321,"window_seconds":120}}` {
-		t.Errorf("written as %s", text)
-	}
-	var got Run
-	if err := json.Unmarshal(text, &got); err != nil || got != want {
-		t.Errorf("read as %+v, %v", got, err)
-	}
-	for _, bad := range []string{
-		`{}`, `[]`, `{"holds":{"granted":1}}`,
-		`{"holds":{"granted":0,"confirmed":0,"window_seconds":1}}`,
-		`{"holds":{"granted":1,"confirmed":2,"window_seconds":1}}`,
-		`{"holds":{"granted":1,"confirmed":-1,"window_seconds":1}}`,
-		`{"holds":{"granted":1,"confirmed":1,"window_seconds":0}}`,
+	const settings = `"settings":{"requests":9,"seconds":1,"capacity":9,"two":0.4}`
+	for bad, want := range map[string]string{
+		`{}`: "no settings and holds", `[]`: "not the JSON", `{"holds":{"granted":1}}`: "no settings and holds",
+		`{"settings":{"requests":9},"holds":{}}`:                                     "above 0",
+		`{` + settings + `,"holds":{"granted":0,"confirmed":0,"window_seconds":1}}`:  "no hold was granted",
+		`{` + settings + `,"holds":{"granted":1,"confirmed":2,"window_seconds":1}}`:  "2 of 1 holds",
+		`{` + settings + `,"holds":{"granted":1,"confirmed":-1,"window_seconds":1}}`: "-1 of 1 holds",
+		`{` + settings + `,"holds":{"granted":1,"confirmed":1,"window_seconds":0}}`:  "window_seconds",
 	} {
-		if err := json.Unmarshal([]byte(bad), &got); err == nil {
-			t.Errorf("%s is taken for a run", bad)
+		if _, err := launchOf(t, "--from="+runOf(t, bad)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", bad, err, want)
 		}
 	}
+}
+
+// runOf is a file that a run may have written.
+func runOf(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "run.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

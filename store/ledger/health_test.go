@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -124,6 +126,42 @@ func TestBusyIsNotDown(t *testing.T) {
 		t.Errorf("known to be down: %v", err)
 	}
 	f.sell(1, 1)
+}
+
+// TestSilentConnection: a transaction that gets no answer in its time loses its own connection, and no other: the server may
+// only be busy, and connecting anew would make it busier.
+func TestSilentConnection(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	ctx := t.Context()
+	spare, err := f.requests.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, err := f.requests.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend, err := os.FindProcess(int(silent.Conn().PgConn().PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spare.Release()
+	silent.Release() // the last one in is the first one out
+	conns := f.requests.Stat().NewConnsCount()
+	if err := backend.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = backend.Signal(syscall.SIGCONT) }()
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if _, err := f.Sale(short, line(show, 1, 1).ID); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("on a connection whose backend stands still: %v", err)
+	}
+	f.sell(2, 1)
+	if n := f.requests.Stat().NewConnsCount() - conns; n != 0 {
+		t.Errorf("%d new connections, although one of two was sound", n)
+	}
 }
 
 // TestProbeIsOverruled: a transaction's answer counts for more than a probe that got none meanwhile.

@@ -145,11 +145,11 @@ func (l *Ledger) failed(ctx context.Context, p *pool, conn *pgx.Conn, err error,
 	return failure{err: err}
 }
 
-// leave drops a pool's connections to a server that is gone, did not even keep to its own limits of time, or is
-// read-only, and has it looked at.
+// leave drops a pool's connections to a server that is gone or read-only, and has it looked at. One that gave no answer
+// in time may only be busy, and new connections would make it busier: if the look finds it down, they are dropped.
 func (l *Ledger) leave(ctx context.Context, p *pool, err error) {
 	p.health.suspect()
-	if p.reset() {
+	if !pgconn.Timeout(err) && p.reset() {
 		l.log.LogAttrs(ctx, slog.LevelWarn, "Postgres connection lost or read-only: pool reset", slog.Any("error", err))
 	}
 }

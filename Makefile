@@ -20,7 +20,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-10s %s\n", $$1, $$2}' Makefile
 
 .PHONY: run
-run: ## Start everything on this machine and serve (args='--ephemeral --grpc-addr=127.0.0.1:0': keep nothing, take any free port)
+run: ## Start everything on this machine and serve (args='--ephemeral --grpc-addr=127.0.0.1:0 --http-addr=127.0.0.1:0': keep nothing, on any free ports)
 	@scripts/setup
 	@$(MAKE) --no-print-directory build
 	@exec bin/holdfast dev $(args)

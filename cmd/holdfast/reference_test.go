@@ -24,9 +24,13 @@ import (
 func TestReferenceWorkload(t *testing.T) {
 	c := startCluster(t, 3)
 	admin := pb.NewAdminServiceClient(c.conns[0])
-	if _, err := admin.CreateAllotment(t.Context(), &pb.CreateAllotmentRequest{
-		Allotment: &pb.Allotment{Id: "drop", Capacity: model.Capacity, HoldDuration: durationpb.New(time.Hour)}, // longer than any machine takes for it
-	}); err != nil {
+	err := repeated(t.Context(), func() error {
+		_, err := admin.CreateAllotment(t.Context(), &pb.CreateAllotmentRequest{
+			Allotment: &pb.Allotment{Id: "drop", Capacity: model.Capacity, HoldDuration: durationpb.New(time.Hour)}, // longer than any machine takes for it
+		})
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	quantities := model.Quantities()
@@ -57,7 +61,11 @@ func TestReferenceWorkload(t *testing.T) {
 		}
 	})
 	c.sellSome(t, answers)
-	a, err := pb.NewInventoryServiceClient(c.conns[1]).GetAvailability(t.Context(), &pb.GetAvailabilityRequest{AllotmentId: "drop"})
+	var a *pb.GetAvailabilityResponse
+	err = repeated(t.Context(), func() (err error) {
+		a, err = pb.NewInventoryServiceClient(c.conns[1]).GetAvailability(t.Context(), &pb.GetAvailabilityRequest{AllotmentId: "drop"})
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,23 +103,36 @@ func (c *cluster) each(n int, f func(ctx context.Context, i int)) {
 // request asks server number s, again as long as it is told to repeat.
 func (c *cluster) request(ctx context.Context, t *testing.T, s, i int, quantity int64) answer {
 	client := pb.NewInventoryServiceClient(c.conns[s%len(c.conns)])
-	for {
-		r, err := client.CreateHold(ctx, &pb.CreateHoldRequest{
+	var r *pb.CreateHoldResponse
+	err := repeated(ctx, func() (err error) {
+		r, err = client.CreateHold(ctx, &pb.CreateHoldRequest{
 			AllotmentId: "drop", BuyerId: fmt.Sprintf("buyer-%d", i), RequestId: fmt.Sprintf("request-%d", i), Quantity: int32(quantity),
 		})
-		if err == nil {
-			return answer{hold: r.GetHold().GetId(), token: fmt.Sprint(r.GetHold().GetFencingToken().GetSequence())}
-		}
-		switch reason, facts := reasonOf(err); {
-		case reason == "SOLD_OUT" || reason == "ALL_HELD":
-			return answer{free: facts["capacity"] - facts["sold"] - facts["held"]}
-		case status.Code(err) == codes.Unavailable || status.Code(err) == codes.ResourceExhausted || status.Code(err) == codes.DeadlineExceeded:
+		return err
+	})
+	if err == nil {
+		return answer{hold: r.GetHold().GetId(), token: fmt.Sprint(r.GetHold().GetFencingToken().GetSequence())}
+	}
+	reason, facts := reasonOf(err)
+	if reason != "SOLD_OUT" && reason != "ALL_HELD" {
+		t.Errorf("request %d: %v", i, err)
+		return answer{}
+	}
+	return answer{free: facts["capacity"] - facts["sold"] - facts["held"]}
+}
+
+// repeated calls again, with the same ids, as long as it meets trouble.
+func repeated(ctx context.Context, call func() error) error {
+	for {
+		err := call()
+		switch status.Code(err) {
+		case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
 			if ctx.Err() == nil {
 				continue
 			}
+		default:
 		}
-		t.Errorf("request %d: %v", i, err)
-		return answer{}
+		return err
 	}
 }
 
@@ -141,15 +162,12 @@ func (c *cluster) sellSome(t *testing.T, answers []answer) {
 	}
 	c.each(len(holds), func(ctx context.Context, i int) {
 		client := pb.NewInventoryServiceClient(c.conns[i%len(c.conns)])
-		for {
+		err := repeated(ctx, func() error {
 			_, err := client.ConfirmHold(ctx, &pb.ConfirmHoldRequest{HoldId: holds[i], OrderId: fmt.Sprintf("order-%d", i)})
-			if err == nil {
-				return
-			}
-			if reason, _ := reasonOf(err); (reason != "RESULT_UNKNOWN" && reason != "STORE_UNAVAILABLE") || ctx.Err() != nil {
-				t.Errorf("confirm %s: %v", holds[i], err)
-				return
-			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("confirm %s: %v", holds[i], err)
 		}
 	})
 }

@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 )
 
 // tour is what holdfast dev prints: each line can be pasted into a shell as it is.
 const tour = `
 Holdfast serves on GRPC. Allotment "demo" has 5 units; a hold lasts 120 s.
-Metrics: http://HTTP/metrics   Data: DATA   Stop: Ctrl-C
+Metrics: http://HTTP/metrics   Data: DATA   Stop: Ctrl-C, or kill PID
 
 See what is free:
 
@@ -47,7 +49,7 @@ For operators: make an allotment of your own, add units, see who holds.
 `
 
 func printTour(out io.Writer, grpcAddr, httpAddr, data string) {
-	fill := strings.NewReplacer("CURL", grpcurl()+" -plaintext", "GRPC", reachable(grpcAddr), "HTTP", reachable(httpAddr), "DATA", data)
+	fill := strings.NewReplacer("CURL", grpcurl()+" -plaintext", "GRPC", reachable(grpcAddr), "HTTP", reachable(httpAddr), "DATA", data, "PID", strconv.Itoa(os.Getpid()))
 	fmt.Fprint(out, fill.Replace(tour))
 }
 

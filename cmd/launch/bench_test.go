@@ -35,7 +35,7 @@ func BenchmarkOpenLoop(b *testing.B) {
 	rates := result.RatesOf(calls, begin, crowd.Duration, b.N)
 	b.ReportMetric(float64(usage.CPU[machine.Self].Microseconds())/float64(b.N), "cpu-us/request")
 	b.ReportMetric(usage.CPU[machine.Self].Seconds()/usage.Took.Seconds(), "cores")
-	b.ReportMetric(100*rates.Answered/rates.Offered, "%answered")
+	b.ReportMetric(100*rates.Decided/rates.Offered, "%decided")
 	b.ReportMetric(result.Decisions(calls).P99, "p99-ms")
 	b.ReportMetric(result.Late(calls).P99, "late-p99-ms")
 }

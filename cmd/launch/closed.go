@@ -126,11 +126,13 @@ func (c *closedCommand) open(ctx context.Context) (*books.Books, []string, error
 func (c *closedCommand) create(ctx context.Context, b *books.Books) error {
 	ctx, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
+	// No hold lapses while it is measured, with each round up to three times, and none is left for long.
+	lasts := min(time.Minute+time.Duration(3*c.Rounds)*(c.Warm+c.Duration), 24*time.Hour)
 	if c.Kind == "holds" {
-		return b.Create(ctx, 1_000_000_000, time.Hour)
+		return b.Create(ctx, 1_000_000_000, lasts)
 	}
 	const capacity = 10
-	if err := b.Create(ctx, capacity, time.Hour); err != nil {
+	if err := b.Create(ctx, capacity, lasts); err != nil {
 		return err
 	}
 	return b.Hold(ctx, history.Buyer{ID: "first", Request: "first", Quantity: capacity})

@@ -30,8 +30,9 @@ const (
 )
 
 var (
-	errBroken = errors.New("a promise was broken")
-	errCut    = errors.New("interrupted: what had been sent was judged, not the whole launch")
+	errBroken   = errors.New("a promise was broken")
+	errNotKnown = errors.New("whether every promise was kept could not be found out")
+	errCut      = errors.New("interrupted: what had been sent was judged, not the whole launch")
 )
 
 // rehearsal is one run of a preset.
@@ -63,6 +64,7 @@ func rehearse(ctx context.Context, preset string, s *crowdSettings, out, errOut 
 	if err := r.play(ctx); err != nil {
 		return err
 	}
+	r.result.Interrupted = ctx.Err() != nil
 	r.judge()
 	err := r.tell(out)
 	if ctx.Err() != nil {
@@ -135,6 +137,9 @@ func (r *rehearsal) play(ctx context.Context) error {
 	creating, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
 	if err := b.Create(creating, r.Capacity, r.scaled()); err != nil {
+		if r.AdminAddr != "" {
+			err = fmt.Errorf("--admin-addr %s: %w", r.AdminAddr, err)
+		}
 		return err
 	}
 	r.send(ctx)
@@ -256,8 +261,11 @@ func (r *rehearsal) tell(out io.Writer) error {
 	if r.Report != "" {
 		err = errors.Join(err, report.Write(r.Report, &r.result))
 	}
-	if !r.result.Verdict.Kept() {
+	switch v := r.result.Verdict; {
+	case v.Broken():
 		err = errors.Join(err, errBroken)
+	case !v.Kept():
+		err = errors.Join(err, errNotKnown)
 	}
 	return err
 }

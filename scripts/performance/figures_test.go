@@ -66,7 +66,7 @@ func TestOnsaleFigures(t *testing.T) {
 	t.Parallel()
 	busy := 0.9
 	r := &result.Result{
-		Rates:     result.Rates{Offered: 20_000, Sent: 20_000, Answered: 19_000, Answers: 100_000},
+		Rates:     result.Rates{Offered: 20_000, Sent: 20_000, Decided: 19_000, Decisions: 100_000},
 		Decisions: result.Latency{P50: 1, P99: 40, Max: 70, Over: 3},
 		Outcomes: []result.Outcome{
 			{Call: "hold", Name: "granted", Calls: 100}, {Call: "hold", Name: "trouble", Calls: 4}, {Call: "hold", Name: "no answer", Calls: 1},

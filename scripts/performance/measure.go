@@ -84,9 +84,12 @@ func (r row) seen() string {
 	return text + " (" + least + "-" + most + ")"
 }
 
-// withUnit takes Go's word for a ratio, such as x-baseline, into a sentence.
+// withUnit takes Go's words for units into a sentence: a ratio such as x-baseline, a time such as back-s.
 func withUnit(number, unit string) string {
 	base, isRatio := strings.CutPrefix(unit, "x-")
+	if i := strings.LastIndex(unit, "-"); !isRatio && i >= 0 && (unit[i+1:] == "s" || unit[i+1:] == "ms") {
+		unit = unit[i+1:]
+	}
 	switch {
 	case unit == "":
 		return number

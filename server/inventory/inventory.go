@@ -80,6 +80,8 @@ type Inventory struct {
 	snapshots  *snapshots
 	metrics    *metrics
 
+	unfinished, unended seldom
+
 	detached sync.WaitGroup // confirms past the point of no return
 }
 

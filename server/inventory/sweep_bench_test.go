@@ -141,7 +141,7 @@ func (w *lagWorld) report(b *testing.B) {
 	}
 	b.ReportMetric(within(.05), "%<=50ms")
 	b.ReportMetric(within(.25), "%<=250ms")
-	b.ReportMetric(1000*h.Sum/float64(h.Count), "ms-mean-lag")
+	b.ReportMetric(1000*h.Sum/float64(h.Count), "mean-lag-ms")
 }
 
 func (w *lagWorld) lags(b *testing.B) metricdata.HistogramDataPoint[float64] {

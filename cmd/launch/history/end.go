@@ -10,7 +10,9 @@ import (
 func (t *trial) judgeEnd() {
 	f := t.Final
 	if f == nil {
-		t.conserved.broken("what was sold and held in the end could not be read")
+		for _, p := range []*Promise{t.oversold, t.conserved} {
+			p.Kept, p.Unknown = false, "what was sold and held in the end could not be read"
+		}
 		return
 	}
 	sold := t.judgeSales(f)

@@ -63,6 +63,9 @@ type Call struct {
 // Latency is how long the answer took from when the call should have been sent.
 func (c *Call) Latency() time.Duration { return c.Answered - c.Intended }
 
+// Decided tells whether the call got a final answer.
+func (c *Call) Decided() bool { return c.Outcome == Done || c.Outcome == Refused }
+
 // Numbers are those that a refusal proves itself with.
 type Numbers struct{ Capacity, Sold, Held, Requested int64 }
 

@@ -32,7 +32,7 @@ func (t *trial) judgeHolds() {
 		}
 	}
 	t.judgePeak()
-	t.hold.Facts = fmt.Sprintf("%s holds, %s of them sold; at most %s of %s units held or sold at once",
+	t.hold.Facts = fmt.Sprintf("%s holds, %s of them sold; buyers were told of %s of %s units at once",
 		figures.Count(holds), figures.Count(confirms), figures.Count(t.Peak), figures.Count(t.Capacity))
 	t.judgeOversold("buyers were told", t.confirmed)
 	t.oversold.Facts = fmt.Sprintf("%s sold of %s", figures.Count(t.confirmed), figures.Count(t.Capacity))

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
@@ -30,19 +31,20 @@ type Promise struct {
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`
 	Kept     bool     `json:"kept"`
+	Unknown  string   `json:"unknown,omitempty"`  // why it could not be found out whether it was kept
 	Facts    string   `json:"facts"`              // what was looked at
 	Breaches int      `json:"breaches"`           // how often it was broken
 	Examples []string `json:"examples,omitempty"` // the first of them: what and where
 }
 
-// Kept tells whether every promise was kept.
+// Kept tells whether every promise is known to have been kept.
 func (v *Verdict) Kept() bool {
-	for _, p := range v.Promises {
-		if !p.Kept {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(v.Promises, func(p *Promise) bool { return !p.Kept })
+}
+
+// Broken tells whether a promise is known to have been broken.
+func (v *Verdict) Broken() bool {
+	return slices.ContainsFunc(v.Promises, func(p *Promise) bool { return p.Breaches > 0 })
 }
 
 func (p *Promise) broken(format string, args ...any) {

@@ -216,9 +216,6 @@ func TestBroken(t *testing.T) {
 		"what a reconcile finds": {"R6", "one unit is missing", func(f *forged) {
 			f.Final.Findings = []string{"one unit is missing"}
 		}},
-		"an end that nobody could read": {"R6", "could not be read", func(f *forged) {
-			f.Final = nil
-		}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -244,6 +241,21 @@ func (f *forged) confirmRefused(i, at int, why Reason) {
 		Kind: ConfirmHold, Buyer: int32(i), Sent: ms(at), Answered: ms(at + 10), Outcome: Refused,
 		Code: codes.FailedPrecondition, Reason: why,
 	})
+}
+
+// TestNotFoundOut: where the server could not be asked in the end, nothing is said to be broken, and not all to be kept.
+func TestNotFoundOut(t *testing.T) {
+	f := forge()
+	f.Final = nil
+	v := Judge(f.History)
+	if v.Kept() || v.Broken() {
+		t.Errorf("kept %t, broken %t", v.Kept(), v.Broken())
+	}
+	for _, id := range []string{"R1", "R6"} {
+		if p := v.broken()[id]; p == nil || !strings.Contains(p.Unknown, "could not be read") {
+			t.Errorf("%s: %+v", id, p)
+		}
+	}
 }
 
 // TestNotBroken forges what looks like a breach and is none.

@@ -78,10 +78,10 @@ func Render(out io.Writer, r *result.Result) error {
 		Code: template.JS(charts), Library: template.JS(uplotCode), LibraryCSS: template.CSS(uplotStyle),
 	}
 	if r.Usage.Took > 0 {
-		v.Usage = result.UsageText(r.Usage, r.Rates.Answers)
+		v.Usage = result.UsageText(r.Usage, r.DecidedInTime())
 	}
 	if r.Noop != nil {
-		v.NoopUsage = result.UsageText(r.Noop.Usage, r.Noop.Rates.Answers)
+		v.NoopUsage = result.UsageText(r.Noop.Usage, r.Noop.Rates.Decisions)
 	}
 	if err := t.Execute(out, v); err != nil {
 		return fmt.Errorf("report: %w", err)

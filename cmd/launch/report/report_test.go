@@ -25,7 +25,7 @@ func drawn() *result.Result {
 	return &result.Result{
 		Preset: "onsale", Started: time.Now(), Addresses: []string{"</script><b>"}, Allotment: "launch-test",
 		Settings: result.Settings{Requests: 100, Seconds: 1, Capacity: 10, Window: 2},
-		Rates:    result.Rates{Offered: 100, Sent: 99.9, Answered: 99.8, Requests: 100, Answers: 100},
+		Rates:    result.Rates{Offered: 100, Sent: 99.9, Decided: 99.8, Requests: 100, Decisions: 100},
 		Outcomes: []result.Outcome{{Name: "granted", Call: "hold", Calls: 10, Units: 10}}, Decisions: latency, Confirms: latency, Late: latency,
 		AfterLoad: &result.Stock{Capacity: 10, Held: 10}, End: &result.Stock{Capacity: 10, Available: 10},
 		Usage: machine.Usage{Took: time.Second, Cores: 2}, Noop: &result.Noop{Rates: result.Rates{Offered: 100}, Decisions: latency, Ratio: 2.5},

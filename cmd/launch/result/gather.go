@@ -79,19 +79,19 @@ func Late(calls []*history.Call) Latency {
 	return t.Latency()
 }
 
-// RatesOf is how fast a load of so many requests, which began at begin, was sent and answered.
+// RatesOf is how fast a load of so many requests, which began at begin, was sent and decided.
 func RatesOf(calls []*history.Call, begin, duration time.Duration, requests int) Rates {
 	r := Rates{Offered: float64(requests) / duration.Seconds()}
-	var lastSent, lastAnswer time.Duration
+	var lastSent, lastDecision time.Duration
 	for _, c := range calls {
 		if c.Kind != history.CreateHold || c.Attempt > 0 {
 			continue
 		}
 		r.Requests++
 		lastSent = max(lastSent, c.Sent)
-		if c.Outcome != history.NoAnswer {
-			r.Answers++
-			lastAnswer = max(lastAnswer, c.Answered)
+		if c.Decided() {
+			r.Decisions++
+			lastDecision = max(lastDecision, c.Answered)
 		}
 	}
 	// The last request stands for a span of its own, as all the others do.
@@ -99,8 +99,8 @@ func RatesOf(calls []*history.Call, begin, duration time.Duration, requests int)
 	if r.Requests > 0 {
 		r.Sent = float64(r.Requests) / (lastSent - begin + span).Seconds()
 	}
-	if r.Answers > 0 {
-		r.Answered = float64(r.Answers) / (lastAnswer - begin + span).Seconds()
+	if r.Decisions > 0 {
+		r.Decided = float64(r.Decisions) / (lastDecision - begin + span).Seconds()
 	}
 	return r
 }

@@ -18,6 +18,8 @@ type Result struct {
 	Addresses []string  `json:"addresses"`
 	Allotment string    `json:"allotment"`
 	Settings  Settings  `json:"settings"`
+	// Interrupted: it was broken off, and only what had been sent by then is judged.
+	Interrupted bool `json:"interrupted"`
 
 	Rates     Rates     `json:"rates"`
 	Outcomes  []Outcome `json:"outcomes"`
@@ -57,9 +59,10 @@ type Settings struct {
 type Rates struct {
 	Offered  float64 `json:"offered"`
 	Sent     float64 `json:"sent"`
-	Answered float64 `json:"answered"`
+	Decided  float64 `json:"decided"`
 	Requests int64   `json:"requests"` // that were sent
-	Answers  int64   `json:"answers"`
+	// Decisions counts those that got a hold or a refusal. Trouble is none.
+	Decisions int64 `json:"decisions"`
 }
 
 // Outcome is how many calls ended alike.

@@ -58,14 +58,14 @@ func TestLatency(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	r := RatesOf(forge().Calls, begin, time.Second, 1000)
-	if r.Offered != 1000 || r.Requests != 1000 || r.Answers != 999 {
+	if r.Offered != 1000 || r.Requests != 1000 || r.Decisions != 909 {
 		t.Errorf("%+v", r)
 	}
 	// The last is sent half a millisecond late; the last answer comes 20 ms after the request before it.
-	if math.Abs(r.Sent-1000/1.0005) > 0.01 || math.Abs(r.Answered-999/1.019) > 1 {
+	if math.Abs(r.Sent-1000/1.0005) > 0.01 || math.Abs(r.Decided-909/1.019) > 1 {
 		t.Errorf("%+v", r)
 	}
-	if none := RatesOf(nil, begin, time.Second, 1000); none.Sent != 0 || none.Answered != 0 {
+	if none := RatesOf(nil, begin, time.Second, 1000); none.Sent != 0 || none.Decided != 0 {
 		t.Errorf("nothing: %+v", none)
 	}
 }
@@ -132,8 +132,8 @@ func TestTable(t *testing.T) {
 	for _, want := range []string{
 		"launch onsale on 127.0.0.1:1, 127.0.0.1:2, allotment launch-test", "hold refused ALL_HELD", "809", "p99.9", "decisions", "confirms",
 		"no-op", "sent late by", "held + sold = 100 of 100", "paid for: 50.0 %", "busy 87.0 %, steal 1.2 %", "launch 0.02 cores (20.0 us",
-		"R1  never oversold", "R6  conservation", "BROKEN", "could not be read", "oversold 0, valid refusals 0",
-		"R7  quick", "NOT MET", "1,000 buyers: 909 told yes or no, 91 never; p99 20.0 ms, 0 of 999 answers",
+		"R1  never oversold", "R6  conservation", "NOT KNOWN", "could not be read", "could NOT be FOUND OUT", "oversold 0, valid refusals 0",
+		"R7  quick", "NOT MET", "1,000 buyers: 909 told yes or no, 91 never; p99 20.0 ms, 0 of 999 answers took more than 100 ms; 50 paid, 0 of them never told",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())
@@ -159,9 +159,9 @@ func TestServed(t *testing.T) {
 		took  Latency
 		want  Served
 	}{
-		"all but one in a thousand": {told(999), quick, Served{Buyers: 1000, Told: 999, Quick: true}},
-		"too few":                   {told(998), quick, Served{Buyers: 1000, Told: 998}},
-		"too slow":                  {told(1000), Latency{P99: 100.1}, Served{Buyers: 1000, Told: 1000}},
+		"all but one in a thousand": {told(999), quick, Served{Buyers: 1000, Told: 999, Paying: 1000, PayingTold: 1000, Quick: true}},
+		"too few":                   {told(998), quick, Served{Buyers: 1000, Told: 998, Paying: 1000, PayingTold: 1000}},
+		"too slow":                  {told(1000), Latency{P99: 100.1}, Served{Buyers: 1000, Told: 1000, Paying: 1000, PayingTold: 1000}},
 		"nobody came":               {nil, Latency{}, Served{}},
 	} {
 		if got := ServedOf(test.calls, test.took); got != test.want {
@@ -172,11 +172,16 @@ func TestServed(t *testing.T) {
 
 // TestHeadline: a launch in which buyers were not served is not said to be a good one, though nothing was broken.
 func TestHeadline(t *testing.T) {
-	kept, broken := &history.Verdict{}, &history.Verdict{Promises: []*history.Promise{{ID: "R1"}}}
+	kept, broken := &history.Verdict{}, &history.Verdict{Promises: []*history.Promise{{ID: "R1", Breaches: 1}}}
+	unknown := &history.Verdict{Promises: []*history.Promise{{ID: "R6", Unknown: "why"}}}
 	for want, r := range map[string]Result{
 		"every promise was kept":                                    {Verdict: kept, Served: Served{Quick: true}},
 		"R1 to R6 were kept, but buyers were NOT SERVED as R7 says": {Verdict: kept},
-		"a promise was BROKEN":                                      {Verdict: broken, Served: Served{Quick: true}},
+		"whether every promise was kept could NOT be FOUND OUT":     {Verdict: unknown},
+		"INTERRUPTED: 3 of 1,000 requests had been sent, and what they were told keeps R1 to R6": {
+			Verdict: kept, Interrupted: true, Rates: Rates{Requests: 3}, Settings: Settings{Requests: 1000},
+		},
+		"a promise was BROKEN": {Verdict: broken, Served: Served{Quick: true}},
 	} {
 		if got := r.Headline(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -187,11 +192,15 @@ func TestHeadline(t *testing.T) {
 // TestDoubts: a full machine, and a generator that does not keep up, are named.
 func TestDoubts(t *testing.T) {
 	busy := 0.99
-	r := Result{Usage: machine.Usage{Busy: &busy}, Late: Latency{P99: 30}}
-	if got := strings.Join(r.Doubts(), "\n"); !strings.Contains(got, "machine was full") || !strings.Contains(got, "sent 30.0 ms late") {
-		t.Errorf("doubts %q", got)
+	r := Result{Usage: machine.Usage{Busy: &busy}, Late: Latency{P99: 30}, Rates: Rates{Offered: 1000, Decided: 900}}
+	got := strings.Join(r.Doubts(), "\n")
+	for _, want := range []string{"machine was full", "sent 30.0 ms late", "of 1,000 requests a second 900"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
 	}
-	if got := forged().Doubts(); len(got) != 0 {
+	r.Served.Quick = true
+	if got := r.Doubts(); len(got) != 0 {
 		t.Errorf("doubts where there are none: %q", got)
 	}
 }

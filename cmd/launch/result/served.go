@@ -20,41 +20,59 @@ const (
 type Served struct {
 	Buyers int64 `json:"buyers"`
 	Told   int64 `json:"told"` // they got a hold, or a refusal, in the end
-	// Quick tells whether R7 was met: 99.9 % were told, and 99 % of all answers took no more than 100 ms.
+	// Paying counts the buyers who confirmed their holds, PayingTold those of them who were told in the end whether it is a sale.
+	Paying     int64 `json:"paying"`
+	PayingTold int64 `json:"paying_told"`
+	// Quick tells whether R7 was met: 99.9 % were told, and 99 % of all answers to requests for holds took no more than 100 ms.
 	Quick bool `json:"quick"`
 }
 
-// ServedOf looks at every buyer's calls for a hold, which took so long.
+// ServedOf looks at every buyer's calls. Those for a hold took so long.
 func ServedOf(calls []*history.Call, took Latency) Served {
-	told := map[int32]bool{}
-	for _, c := range calls {
-		if c.Kind == history.CreateHold {
-			told[c.Buyer] = told[c.Buyer] || c.Outcome == history.Done || c.Outcome == history.Refused
-		}
-	}
-	s := Served{Buyers: int64(len(told))}
-	for _, yes := range told {
-		if yes {
-			s.Told++
-		}
-	}
+	var s Served
+	s.Buyers, s.Told = told(calls, history.CreateHold)
+	s.Paying, s.PayingTold = told(calls, history.ConfirmHold)
 	limit := float64(decisionLimit) / float64(time.Millisecond)
 	s.Quick = s.Told > 0 && float64(s.Told) >= wantTold*float64(s.Buyers) && took.P99 <= limit
 	return s
 }
 
+// told counts the buyers who called, and those who got a final answer.
+func told(calls []*history.Call, kind history.Kind) (buyers, told int64) {
+	by := map[int32]bool{}
+	for _, c := range calls {
+		if c.Kind == kind {
+			by[c.Buyer] = by[c.Buyer] || c.Decided()
+		}
+	}
+	for _, yes := range by {
+		if yes {
+			told++
+		}
+	}
+	return int64(len(by)), told
+}
+
 // ServedText says how buyers were served.
 func (r *Result) ServedText() string {
 	s := r.Served
-	return fmt.Sprintf("%s buyers: %s told yes or no, %s never; p99 %s ms, %s of %s answers took more than 100 ms", figures.Count(s.Buyers),
-		figures.Count(s.Told), figures.Count(s.Buyers-s.Told), figures.Millis(r.Decisions.P99), figures.Count(r.Decisions.Over), figures.Count(r.Decisions.Count))
+	return fmt.Sprintf("%s buyers: %s told yes or no, %s never; p99 %s ms, %s of %s answers took more than 100 ms; %s paid, %s of them never told",
+		figures.Count(s.Buyers), figures.Count(s.Told), figures.Count(s.Buyers-s.Told), figures.Millis(r.Decisions.P99),
+		figures.Count(r.Decisions.Over), figures.Count(r.Decisions.Count), figures.Count(s.Paying), figures.Count(s.Paying-s.PayingTold))
 }
 
-// Doubts are why figures may say more of the machine than of Holdfast.
+// Doubts are what there is to know where buyers were not served: what kept them from it.
 func (r *Result) Doubts() []string {
 	var all []string
+	if r.Served.Quick {
+		return nil
+	}
+	if rates := r.Rates; rates.Decided < wantTold*rates.Offered {
+		all = append(all, fmt.Sprintf("more came than was decided: of %s requests a second %s, the first time that they were sent",
+			figures.Count(rates.Offered), figures.Count(rates.Decided)))
+	}
 	if busy := r.Usage.Busy; busy != nil && *busy >= full {
-		all = append(all, "the machine was full: what waited may have waited for it; give the generator, or the stores, cores of their own, or lower --requests")
+		all = append(all, "the machine was full, by this or by other programs: what waited may have waited for it")
 	}
 	if r.Late.P99 > tardy {
 		all = append(all, fmt.Sprintf("the generator was late: a request in a hundred was sent %s ms late or more, which is counted as Holdfast's", figures.Millis(r.Late.P99)))

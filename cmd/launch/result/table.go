@@ -20,10 +20,10 @@ func (r *Result) Print(out io.Writer) error {
 
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") }
-	row("rate, requests per second", "offered", "sent", "answered")
-	row("holdfast", figures.Count(r.Rates.Offered), rate(r.Rates.Sent, r.Rates), rate(r.Rates.Answered, r.Rates))
+	row("rate, requests per second", "offered", "sent", "decided")
+	row("holdfast", figures.Count(r.Rates.Offered), rate(r.Rates.Sent, r.Rates), rate(r.Rates.Decided, r.Rates))
 	if r.Noop != nil {
-		row("no-op", figures.Count(r.Noop.Rates.Offered), rate(r.Noop.Rates.Sent, r.Noop.Rates), rate(r.Noop.Rates.Answered, r.Noop.Rates))
+		row("no-op", figures.Count(r.Noop.Rates.Offered), rate(r.Noop.Rates.Sent, r.Noop.Rates), rate(r.Noop.Rates.Decided, r.Noop.Rates))
 	}
 	row()
 	row("outcome", "calls", "units")
@@ -61,8 +61,8 @@ func (r *Result) notes() []string {
 		lines = append(lines, fmt.Sprintf("p99 of decisions: %.2f times the no-op's", r.Noop.Ratio))
 	}
 	if s := r.AfterLoad; s != nil {
-		lines = append(lines, fmt.Sprintf("after the last request: %s available, %s held, %s sold; held + sold = %s of %s",
-			figures.Count(s.Available), figures.Count(s.Held), figures.Count(s.Sold), figures.Count(s.Held+s.Sold), figures.Count(s.Capacity)))
+		lines = append(lines, fmt.Sprintf("at %s s, after the last answer to a request: %s available, %s held, %s sold; held + sold = %s of %s",
+			figures.Short(s.Seconds), figures.Count(s.Available), figures.Count(s.Held), figures.Count(s.Sold), figures.Count(s.Held+s.Sold), figures.Count(s.Capacity)))
 	}
 	if s := r.End; s != nil {
 		lines = append(lines, fmt.Sprintf("in the end: %s available, %s held, %s sold",
@@ -75,16 +75,25 @@ func (r *Result) notes() []string {
 		lines = append(lines, fmt.Sprintf("connections replaced: %d", r.Reconnects))
 	}
 	if r.Usage.Took > 0 { // it was not broken off
-		lines = append(lines, UsageText(r.Usage, r.Rates.Answers))
+		lines = append(lines, UsageText(r.Usage, r.DecidedInTime()))
 	}
 	if r.Noop != nil {
-		lines = append(lines, "no-op: "+UsageText(r.Noop.Usage, r.Noop.Rates.Answers))
+		lines = append(lines, "no-op: "+UsageText(r.Noop.Usage, r.Noop.Rates.Decisions))
 	}
 	return lines
 }
 
-// UsageText says what the machine did in the time of so many answers.
-func UsageText(u machine.Usage, answers int64) string {
+// DecidedInTime is how many requests were decided while the load's CPU time was read; 0: that is not known, since many were
+// decided later.
+func (r *Result) DecidedInTime() int64 {
+	if !r.Served.Quick {
+		return 0
+	}
+	return r.Rates.Decisions
+}
+
+// UsageText says what the machine did in the time of so many decisions.
+func UsageText(u machine.Usage, decisions int64) string {
 	parts := []string{fmt.Sprintf("%d cores for %s s: busy %s, steal %s", u.Cores, figures.Short(u.Took.Seconds()), machine.Percent(u.Busy), machine.Percent(u.Steal))}
 	names := make([]string, 0, len(u.CPU))
 	for name := range u.CPU {
@@ -93,8 +102,8 @@ func UsageText(u machine.Usage, answers int64) string {
 	slices.Sort(names)
 	for _, name := range names {
 		part := fmt.Sprintf("%s %.2f cores", name, u.CPU[name].Seconds()/u.Took.Seconds())
-		if answers > 0 {
-			part += fmt.Sprintf(" (%.1f us for each request)", float64(u.CPU[name].Microseconds())/float64(answers))
+		if decisions > 0 {
+			part += fmt.Sprintf(" (%.1f us for each request)", float64(u.CPU[name].Microseconds())/float64(decisions))
 		}
 		parts = append(parts, part)
 	}
@@ -105,8 +114,11 @@ func (r *Result) printVerdict(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, p := range r.Verdict.Promises {
 		kept := "kept"
-		if !p.Kept {
+		switch {
+		case p.Breaches > 0:
 			kept = "BROKEN " + figures.Count(p.Breaches) + " times"
+		case !p.Kept:
+			kept = "NOT KNOWN"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.ID, p.Name, kept, p.Facts)
 	}
@@ -119,6 +131,9 @@ func (r *Result) printVerdict(out io.Writer) error {
 		return err
 	}
 	for _, p := range r.Verdict.Promises {
+		if p.Unknown != "" {
+			fmt.Fprintf(out, "  %s: %s\n", p.ID, p.Unknown)
+		}
 		for _, example := range p.Examples {
 			fmt.Fprintf(out, "  %s: %s\n", p.ID, example)
 		}
@@ -134,8 +149,13 @@ func (r *Result) printVerdict(out io.Writer) error {
 // Headline is the verdict in a few words.
 func (r *Result) Headline() string {
 	switch {
-	case !r.Verdict.Kept():
+	case r.Verdict.Broken():
 		return "a promise was BROKEN"
+	case !r.Verdict.Kept():
+		return "whether every promise was kept could NOT be FOUND OUT"
+	case r.Interrupted:
+		return fmt.Sprintf("INTERRUPTED: %s of %s requests had been sent, and what they were told keeps R1 to R6",
+			figures.Count(r.Rates.Requests), figures.Count(r.Settings.Requests))
 	case !r.Served.Quick:
 		return "R1 to R6 were kept, but buyers were NOT SERVED as R7 says"
 	default:

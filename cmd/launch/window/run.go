@@ -15,15 +15,21 @@ type Run struct {
 	HoldsGranted, HoldsConfirmed int64
 	// Window is how long a hold lasted for the run's buyers. In a run that was made to pass more quickly it was shorter.
 	Window time.Duration
+	Scale  float64 // part of Window that it lasted in the run
+	// Completion is the share of buyers who were to pay.
+	Completion float64
 }
 
 // runFile is what is read of a run's JSON file. Package result writes it.
 type runFile struct {
-	Settings *struct {
-		Requests int64   `json:"requests"`
-		Seconds  float64 `json:"seconds"`
-		Capacity int64   `json:"capacity"`
-		Two      float64 `json:"two"` // share of requests that ask for two items; the others ask for one
+	Interrupted bool `json:"interrupted"`
+	Settings    *struct {
+		Requests   int64   `json:"requests"`
+		Seconds    float64 `json:"seconds"`
+		Capacity   int64   `json:"capacity"`
+		TimeScale  float64 `json:"time_scale"`
+		Two        float64 `json:"two"` // share of requests that ask for two items; the others ask for one
+		Completion float64 `json:"completion"`
 	} `json:"settings"`
 	Holds *struct {
 		Granted       int64   `json:"granted"`
@@ -48,7 +54,7 @@ func Load(file string) (Run, error) {
 	s, h := f.Settings, f.Holds
 	return Run{
 		Launch:       Launch{Capacity: s.Capacity, Requests: s.Requests, Duration: ofSeconds(s.Seconds), Items: 1 + s.Two},
-		HoldsGranted: h.Granted, HoldsConfirmed: h.Confirmed, Window: ofSeconds(h.WindowSeconds),
+		HoldsGranted: h.Granted, HoldsConfirmed: h.Confirmed, Window: ofSeconds(h.WindowSeconds), Scale: s.TimeScale, Completion: s.Completion,
 	}, nil
 }
 
@@ -59,6 +65,8 @@ func (f *runFile) check() error {
 	switch {
 	case s == nil || h == nil:
 		return errors.New("it has no settings and holds")
+	case f.Interrupted:
+		return errors.New("the run was interrupted before its buyers could pay")
 	case s.Requests < 1 || s.Capacity < 1 || s.Seconds <= 0 || s.Two < 0 || s.Two > 1:
 		return errors.New("settings.requests, capacity and seconds must be above 0, and two from 0 to 1")
 	case h.Granted < 1:

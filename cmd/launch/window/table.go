@@ -21,8 +21,11 @@ func printTable(out io.Writer, l Launch, windows []Window, seen *Run) error {
 		fmt.Fprintf(&b, "Not gone in the rush: %.0f items are held.\n", l.Held())
 	}
 	if seen != nil {
-		fmt.Fprintf(&b, "Seen in the run: %s holds of %s granted, %s confirmed: %.1f %%. Its buyers were simulated: they paid as --completion told them.\n",
-			commas(seen.HoldsGranted), seconds(seen.Window), commas(seen.HoldsConfirmed), 100*seen.Seen().Completion)
+		fmt.Fprintf(&b, "Seen in the run: %s holds granted, %s confirmed: %.1f %%. Its buyers were simulated: %s %% of them were to pay.\n",
+			commas(seen.HoldsGranted), commas(seen.HoldsConfirmed), 100*seen.Seen().Completion, number(100*seen.Completion))
+		if seen.Scale != 1 {
+			fmt.Fprintf(&b, "A hold lasted %s in it, which stands for %s.\n", seconds(time.Duration(seen.Scale*float64(seen.Window))), seconds(seen.Window))
+		}
 	}
 	b.WriteString("\n")
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -54,7 +54,7 @@ Gone in 0.179 s, after 3,571 requests; the other 196,429 must be told so.
 // TestOwnNumbersAndASeenRun: the run's numbers hold where none are given.
 func TestOwnNumbersAndASeenRun(t *testing.T) {
 	t.Parallel()
-	file := runOf(t, `{"rate": 20000, "settings": {"requests": 3000, "seconds": 60, "capacity": 700, "two": 0},
+	file := runOf(t, `{"rate": 20000, "settings": {"requests": 3000, "seconds": 60, "capacity": 700, "two": 0, "time_scale": 0.1, "completion": 0.65},
 		"holds": {"granted": 800, "confirmed": 500, "window_seconds": 45.5, "lapsed": 300}}`)
 	got, err := launchOf(t, "--capacity=1000", "--window=1m=50%", "--from="+file)
 	if err != nil {
@@ -62,7 +62,8 @@ func TestOwnNumbersAndASeenRun(t *testing.T) {
 	}
 	want := `3,000 requests in 60 s for 1 items each, and 1,000 items: 3x the stock.
 Gone in 20.000 s, after 1,000 requests; the other 2,000 must be told so.
-Seen in the run: 800 holds of 45.5 s granted, 500 confirmed: 62.5 %. Its buyers were simulated: they paid as --completion told them.
+Seen in the run: 800 holds granted, 500 confirmed: 62.5 %. Its buyers were simulated: 65 % of them were to pay.
+A hold lasted 4.5 s in it, which stands for 45.5 s.
 
         window  paid for  sold in round one  back for round two  wasted item-seconds
           60 s      50 %                500                 500               30,000
@@ -112,6 +113,7 @@ func TestRunThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	const settings = `"settings":{"requests":9,"seconds":1,"capacity":9,"two":0.4}`
 	for bad, want := range map[string]string{
+		`{` + settings + `,"holds":{},"interrupted":true}`: "interrupted",
 		`{}`: "no settings and holds", `[]`: "not the JSON", `{"holds":{"granted":1}}`: "no settings and holds",
 		`{"settings":{"requests":9},"holds":{}}`:                                     "above 0",
 		`{` + settings + `,"holds":{"granted":0,"confirmed":0,"window_seconds":1}}`:  "no hold was granted",

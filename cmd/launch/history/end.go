@@ -70,7 +70,7 @@ func (t *trial) judgeSales(f *Final) int64 {
 		}
 	}
 	for _, l := range t.lives {
-		if l.confirmed != never && l.hold != nil && !seen[l.hold.ID] {
+		if l.soldTold != never && l.hold != nil && !seen[l.hold.ID] {
 			t.hold.broken("hold %s: its buyer was told that it is sold, and the ledger has no sale of it", l.hold.ID)
 		}
 	}
@@ -101,7 +101,7 @@ func (t *trial) judgeList(f *Final) {
 			t.hold.broken("hold %s: the server does not know it any more", l.hold.ID)
 		case h.Token != l.hold.Token || h.Quantity != l.quantity:
 			t.hold.broken("hold %s: %d units %v were answered, the server has %d %v", h.ID, l.quantity, l.hold.Token, h.Quantity, h.Token)
-		case l.confirmed != never && h.State != Sold:
+		case l.soldTold != never && h.State != Sold:
 			t.hold.broken("hold %s: its buyer was told that it is sold, and it is %s", h.ID, h.State)
 		case h.State == Cancelled:
 			t.hold.broken("hold %s is cancelled, which nobody asked for", h.ID)

@@ -17,11 +17,14 @@ type life struct {
 	lapseFirst time.Duration // its deadline was not before
 	lapseLast  time.Duration // its deadline was not after
 	moved      bool          // a later answer names an earlier deadline
+	prolonged  bool          // a later answer names a later deadline
 	short      bool          // an answer names a deadline that is less than a window after the first request
 
 	hold      *Hold         // the first answer that names it
 	asked     time.Duration // when it was first asked to be confirmed; never: never
-	confirmed time.Duration // it was sold then; never: nobody was told so
+	confirmed time.Duration // it was sold then; never: no confirm was told so
+	soldTold  time.Duration // an answer of either kind had said by then that it is sold; never: none did
+	lapseTold time.Duration // an answer had said by then that it has lapsed; never: none did
 	sold      *Sale         // the first answer that names the sale
 	open      bool          // whether it was sold is not known from answers
 }
@@ -33,7 +36,7 @@ func (h *History) lives() []*life {
 	for _, c := range h.Calls {
 		l := byBuyer[c.Buyer]
 		if l == nil {
-			l = &life{buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never}
+			l = &life{buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never, soldTold: never, lapseTold: never}
 			byBuyer[c.Buyer] = l
 			all = append(all, l)
 		}
@@ -41,6 +44,7 @@ func (h *History) lives() []*life {
 	}
 	for _, l := range all {
 		l.gather(h.Window)
+		l.ends()
 	}
 	h.resolve(all)
 	prolong(all)
@@ -85,6 +89,18 @@ func (l *life) gather(window time.Duration) {
 	l.deadline(answers, window)
 }
 
+// ends notes when an answer first said that the hold is sold, and when one said that it has lapsed.
+func (l *life) ends() {
+	for _, c := range l.calls {
+		switch {
+		case c.Outcome == Done && (c.Kind == ConfirmHold || c.Hold.State == Sold):
+			l.soldTold = min(l.soldTold, c.Answered)
+		case c.Outcome == Done && c.Hold.State == Lapsed, c.Kind == ConfirmHold && c.Reason == HoldLapsed:
+			l.lapseTold = min(l.lapseTold, c.Answered)
+		}
+	}
+}
+
 // deadline narrows down when the hold lapses.
 func (l *life) deadline(answers []*Call, window time.Duration) {
 	if len(answers) == 0 {
@@ -106,8 +122,9 @@ func (l *life) deadline(answers []*Call, window time.Duration) {
 		narrow = span{max(narrow.from, s.from), min(narrow.until, s.until)}
 		wide = span{min(wide.from, s.from), max(wide.until, s.until)}
 		for _, earlier := range answers[:i] {
-			if earlier.Hold.State == Held && earlier.Answered < c.Sent && s.until < promised(earlier).from {
-				l.moved = true
+			if earlier.Hold.State == Held && earlier.Answered < c.Sent {
+				l.moved = l.moved || s.until < promised(earlier).from
+				l.prolonged = l.prolonged || s.from > promised(earlier).until
 			}
 		}
 	}
@@ -126,15 +143,16 @@ func promised(c *Call) span {
 }
 
 // prolong takes into account that an adopt gives live holds the time that an outage took from them, of which not every
-// buyer is told: an allotment with holds of several epochs was adopted.
+// buyer is told: an allotment with holds of several epochs was adopted, and one with a hold that got more time.
 func prolong(all []*life) {
-	epochs := map[int64]bool{}
+	epochs, adopted := map[int64]bool{}, false
 	for _, l := range all {
 		if l.hold != nil {
 			epochs[l.hold.Token.Epoch] = true
 		}
+		adopted = adopted || l.prolonged
 	}
-	if len(epochs) < 2 {
+	if !adopted && len(epochs) < 2 {
 		return
 	}
 	for _, l := range all {
@@ -163,7 +181,7 @@ func possibly(lives []*life) *steps {
 	var s steps
 	for _, l := range lives {
 		until := never
-		if l.hold != nil && l.confirmed == never && !l.open {
+		if l.hold != nil && l.soldTold == never && !l.open {
 			until = after(l.lapseLast)
 		}
 		s.add(l.from, until, l.quantity)
@@ -185,12 +203,12 @@ func peak(lives []*life) (units int64, at time.Duration) {
 func certain(lives []*life) *steps {
 	var s steps
 	for _, l := range lives {
-		if l.confirmed != never && l.confirmed <= l.lapseFirst {
-			s.add(min(l.known, l.confirmed), never, l.quantity)
+		if l.soldTold != never && l.soldTold <= l.lapseFirst {
+			s.add(min(l.known, l.soldTold), never, l.quantity)
 			continue
 		}
 		s.add(l.known, l.lapseFirst, l.quantity)
-		s.add(l.confirmed, never, l.quantity)
+		s.add(l.soldTold, never, l.quantity)
 	}
 	return &s
 }
@@ -199,7 +217,7 @@ func certain(lives []*life) *steps {
 func soldAtMost(lives []*life) *steps {
 	var s steps
 	for _, l := range lives {
-		if l.confirmed != never || l.open {
+		if l.soldTold != never || l.open {
 			s.add(l.asked, never, l.quantity)
 		}
 	}

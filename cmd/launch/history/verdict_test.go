@@ -132,6 +132,15 @@ func TestBroken(t *testing.T) {
 			f.granted(5, ms(10_600), ms(10_620))
 			f.Calls = append(f.Calls[:7], f.Calls[8:]...) // without the lapse of buyer 1
 		}},
+		"being confirmed, and lapsed later": {"R3", "had begun", func(f *forged) {
+			f.confirmTrouble(2, 5000)
+			f.again(2, ms(6000), ms(6010), Confirming)
+			f.again(2, ms(12_000), ms(12_010), Lapsed)
+		}},
+		"being confirmed, and lapsed in the end": {"R3", "had begun", func(f *forged) {
+			f.confirmTrouble(2, 5000)
+			f.again(2, ms(6000), ms(6010), Confirming)
+		}},
 		"lapsed, and live again": {"R3", "live again", func(f *forged) {
 			f.again(1, ms(12_000), ms(12_010), Held).Hold.Remaining = ms(9000)
 		}},

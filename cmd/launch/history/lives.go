@@ -24,6 +24,7 @@ type life struct {
 	asked     time.Duration // when it was first asked to be confirmed; never: never
 	confirmed time.Duration // it was sold then; never: no confirm was told so
 	soldTold  time.Duration // an answer of either kind had said by then that it is sold; never: none did
+	pinTold   time.Duration // an answer had said by then that its confirm has begun, which then ends it; never: none did
 	lapseTold time.Duration // an answer had said by then that it has lapsed; never: none did
 	sold      *Sale         // the first answer that names the sale
 	open      bool          // whether it was sold is not known from answers
@@ -36,7 +37,7 @@ func (h *History) lives() []*life {
 	for _, c := range h.Calls {
 		l := byBuyer[c.Buyer]
 		if l == nil {
-			l = &life{buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never, soldTold: never, lapseTold: never}
+			l = &life{buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never, soldTold: never, pinTold: never, lapseTold: never}
 			byBuyer[c.Buyer] = l
 			all = append(all, l)
 		}
@@ -89,12 +90,14 @@ func (l *life) gather(window time.Duration) {
 	l.deadline(answers, window)
 }
 
-// ends notes when an answer first said that the hold is sold, and when one said that it has lapsed.
+// ends notes when an answer first said that the hold is sold, that its confirm has begun, and that it has lapsed.
 func (l *life) ends() {
 	for _, c := range l.calls {
 		switch {
 		case c.Outcome == Done && (c.Kind == ConfirmHold || c.Hold.State == Sold):
 			l.soldTold = min(l.soldTold, c.Answered)
+		case c.Outcome == Done && c.Hold.State == Confirming:
+			l.pinTold = min(l.pinTold, c.Answered)
 		case c.Outcome == Done && c.Hold.State == Lapsed, c.Kind == ConfirmHold && c.Reason == HoldLapsed:
 			l.lapseTold = min(l.lapseTold, c.Answered)
 		}

@@ -91,6 +91,8 @@ func (t *trial) judgeState(l *life, c *Call, inTime bool) {
 		t.hold.broken("%s: the hold is live after its deadline, which was not after %s", t.call(c), seconds(l.lapseLast))
 	case state != Sold && state != Confirming && l.soldTold < c.Sent:
 		t.hold.broken("%s: the hold was sold before, and is not any more", t.call(c))
+	case (state == Held || state == Lapsed) && l.pinTold < c.Sent:
+		t.hold.broken("%s: the hold is %s, though its confirm had begun", t.call(c), state)
 	case state == Held && l.lapseTold < c.Sent:
 		t.hold.broken("%s: the hold had lapsed before, and is live again", t.call(c))
 	case (state == Sold || state == Confirming) && !maybeSold:

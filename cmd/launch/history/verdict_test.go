@@ -98,6 +98,14 @@ func TestBroken(t *testing.T) {
 		"a confirm is refused for no cause": {"R3", "no cause", func(f *forged) {
 			f.confirmRefused(2, 12_000, "ORDER_EXISTS")
 		}},
+		"a confirm is refused before the later deadline that an outage gave": {"R3", "before the deadline", func(f *forged) {
+			f.again(2, ms(8000), ms(8010), Held).Hold.Remaining = ms(5000)
+			f.confirmRefused(2, 12_000, HoldLapsed)
+		}},
+		"lapsed before the later deadline that an outage gave": {"R3", "lapsed before its deadline", func(f *forged) {
+			f.again(2, ms(8000), ms(8010), Held).Hold.Remaining = ms(5000)
+			f.again(2, ms(12_000), ms(12_010), Lapsed)
+		}},
 		"lapsed early": {"R3", "lapsed before its deadline", func(f *forged) {
 			f.again(2, ms(5000), ms(5010), Lapsed)
 		}},
@@ -332,6 +340,12 @@ func TestNotBroken(t *testing.T) {
 			f.add(&Call{Buyer: 5, Sent: ms(300), Outcome: NoAnswer})
 			f.Final.Holds = append(f.Final.Holds, *f.hold(5, Lapsed, 9, 0))
 			f.Stocks[0] = Stock{Sent: ms(400), Answered: ms(410), Capacity: 5, Held: 6}
+		},
+		"an adopt prolongs a hold that has just lapsed": func(f *forged) {
+			f.Calls[6].Hold.Token.Epoch, f.Final.Holds[3].Token.Epoch = 2, 2
+			f.again(2, ms(10_300), ms(10_310), Lapsed)
+			f.again(2, ms(10_600), ms(10_610), Held).Hold.Remaining = ms(1500)
+			f.Stocks = f.Stocks[:2]
 		},
 		"an outage prolongs holds, and nobody gets one after it": func(f *forged) {
 			f.Calls, f.Stocks = f.Calls[:6], nil

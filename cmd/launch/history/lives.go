@@ -37,15 +37,18 @@ func (h *History) lives() []*life {
 	for _, c := range h.Calls {
 		l := byBuyer[c.Buyer]
 		if l == nil {
-			l = &life{buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never, soldTold: never, pinTold: never, lapseTold: never}
+			l = &life{
+				buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never,
+				soldTold: never, pinTold: never, lapseTold: never,
+			}
 			byBuyer[c.Buyer] = l
 			all = append(all, l)
 		}
 		l.calls = append(l.calls, c)
 	}
 	for _, l := range all {
-		l.gather(h.Window)
 		l.ends()
+		l.gather(h.Window)
 	}
 	h.resolve(all)
 	prolong(all)
@@ -127,7 +130,7 @@ func (l *life) deadline(answers []*Call, window time.Duration) {
 		for _, earlier := range answers[:i] {
 			if earlier.Hold.State == Held && earlier.Answered < c.Sent {
 				l.moved = l.moved || s.until < promised(earlier).from
-				l.prolonged = l.prolonged || s.from > promised(earlier).until
+				l.prolonged = l.prolonged || (s.from > promised(earlier).until && l.lapseTold >= c.Sent)
 			}
 		}
 	}
@@ -135,6 +138,17 @@ func (l *life) deadline(answers []*Call, window time.Duration) {
 		narrow = wide // after an outage a hold keeps the time that it had left
 	}
 	l.lapseFirst, l.lapseLast = narrow.from, narrow.until
+}
+
+// lapseFirstAt is what lapseFirst is for who sends c: a later deadline that was named before, as after an outage, stands.
+func (l *life) lapseFirstAt(c *Call) time.Duration {
+	first := l.lapseFirst
+	for _, earlier := range l.calls {
+		if earlier.Kind == CreateHold && earlier.Outcome == Done && earlier.Hold.State == Held && earlier.Answered < c.Sent {
+			first = max(first, promised(earlier).from)
+		}
+	}
+	return first
 }
 
 type span struct{ from, until time.Duration }
@@ -146,7 +160,8 @@ func promised(c *Call) span {
 }
 
 // prolong takes into account that an adopt gives live holds the time that an outage took from them, of which not every
-// buyer is told: an allotment with holds of several epochs was adopted, and one with a hold that got more time.
+// buyer is told: an allotment with holds of several epochs was adopted, and one with a hold that got more time. A hold that
+// lapsed just before may then live again.
 func prolong(all []*life) {
 	epochs, adopted := map[int64]bool{}, false
 	for _, l := range all {
@@ -159,7 +174,7 @@ func prolong(all []*life) {
 		return
 	}
 	for _, l := range all {
-		l.lapseLast = never
+		l.lapseLast, l.lapseTold = never, never
 	}
 }
 

@@ -54,10 +54,10 @@ func (t *trial) judgeOversold(who string, sold int64) {
 }
 
 func (t *trial) judgeHold(l *life, c *Call) {
-	inTime := c.Answered < l.lapseFirst
+	first := l.lapseFirstAt(c)
 	switch {
-	case c.Kind == ConfirmHold && c.Outcome == Refused && inTime:
-		t.hold.broken("%s: refused with %s before the deadline, which was not before %s", t.call(c), c.Reason, seconds(l.lapseFirst))
+	case c.Kind == ConfirmHold && c.Outcome == Refused && c.Answered < first:
+		t.hold.broken("%s: refused with %s before the deadline, which was not before %s", t.call(c), c.Reason, seconds(first))
 	case c.Kind == ConfirmHold && c.Outcome == Refused && c.Reason != HoldLapsed:
 		t.hold.broken("%s: refused with %s, for which there was no cause", t.call(c), c.Reason)
 	case c.Kind == ConfirmHold && c.Outcome == Refused && l.soldTold < c.Sent:
@@ -65,7 +65,7 @@ func (t *trial) judgeHold(l *life, c *Call) {
 	case c.Kind == ConfirmHold && c.Outcome == Done:
 		t.judgeSale(l, c)
 	case c.Kind == CreateHold && c.Outcome == Done:
-		t.judgeState(l, c, inTime)
+		t.judgeState(l, c, first)
 	}
 }
 
@@ -79,14 +79,14 @@ func (t *trial) judgeSale(l *life, c *Call) {
 	}
 }
 
-// judgeState: a hold is live until its deadline, and not for longer, unless it is confirmed.
-func (t *trial) judgeState(l *life, c *Call, inTime bool) {
+// judgeState: a hold is live until its deadline, which was not before first, and not for longer, unless it is confirmed.
+func (t *trial) judgeState(l *life, c *Call, first time.Duration) {
 	maybeSold := l.asked <= c.Answered && (l.confirmed != never || l.open)
 	switch state := c.Hold.State; {
 	case state == Cancelled:
 		t.hold.broken("%s: the hold is cancelled, which nobody asked for", t.call(c))
-	case state == Lapsed && inTime:
-		t.hold.broken("%s: the hold has lapsed before its deadline, which was not before %s", t.call(c), seconds(l.lapseFirst))
+	case state == Lapsed && c.Answered < first:
+		t.hold.broken("%s: the hold has lapsed before its deadline, which was not before %s", t.call(c), seconds(first))
 	case state == Held && c.Sent > l.lapseLast:
 		t.hold.broken("%s: the hold is live after its deadline, which was not after %s", t.call(c), seconds(l.lapseLast))
 	case state != Sold && state != Confirming && l.soldTold < c.Sent:

@@ -38,16 +38,23 @@ func (d *directory) place(ctx context.Context, id string) (store.Place, error) {
 		return p, nil
 	}
 	// When a launch begins, thousands ask at once for what a fresh replica does not know yet.
+	p, shared, err := d.askTogether(ctx, id)
+	if shared && store.Refused(err, store.AllotmentNotFound) != nil {
+		// It may have been created between that question and this caller's arrival, which any further question is behind.
+		p, _, err = d.askTogether(ctx, id)
+	}
+	return p, err
+}
+
+// askTogether joins those who are asking, if there are any; shared: this was so, or others joined.
+func (d *directory) askTogether(ctx context.Context, id string) (p store.Place, shared bool, err error) {
 	asked := d.asking.DoChan(id, func() (any, error) { return d.ask(context.WithoutCancel(ctx), id) })
 	select {
 	case r := <-asked:
-		if r.Shared && store.Refused(r.Err, store.AllotmentNotFound) != nil {
-			return d.ask(ctx, id) // it may have been created between the question and this caller's arrival
-		}
 		p, _ = r.Val.(store.Place)
-		return p, r.Err
+		return p, r.Shared, r.Err
 	case <-ctx.Done():
-		return store.Place{}, fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
+		return store.Place{}, false, fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
 	}
 }
 

@@ -72,7 +72,7 @@ func (t *trial) judgeSales(f *Final) int64 {
 		}
 	}
 	for _, l := range t.lives {
-		if l.confirmed != never && l.hold != nil && !seen[l.hold.ID] {
+		if l.soldTold != never && l.hold != nil && !seen[l.hold.ID] {
 			t.hold.broken("hold %s: its buyer was told that it is sold, and the ledger has no sale of it", l.hold.ID)
 		}
 	}
@@ -103,8 +103,10 @@ func (t *trial) judgeList(f *Final) {
 			t.hold.broken("hold %s: the server does not know it any more", l.hold.ID)
 		case h.Token != l.hold.Token || h.Quantity != l.quantity:
 			t.hold.broken("hold %s: %d units %v were answered, the server has %d %v", h.ID, l.quantity, l.hold.Token, h.Quantity, h.Token)
-		case l.confirmed != never && h.State != Sold:
+		case l.soldTold != never && h.State != Sold:
 			t.hold.broken("hold %s: its buyer was told that it is sold, and it is %s", h.ID, h.State)
+		case l.pinTold != never && (h.State == Held || h.State == Lapsed):
+			t.hold.broken("hold %s: it is %s, though its confirm had begun", h.ID, h.State)
 		case h.State == Cancelled:
 			t.hold.broken("hold %s is cancelled, which nobody asked for", h.ID)
 		case f.Settled && (h.State == Held || h.State == Confirming):

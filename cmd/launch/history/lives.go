@@ -17,12 +17,15 @@ type life struct {
 	lapseFirst time.Duration // its deadline was not before
 	lapseLast  time.Duration // its deadline was not after
 	moved      bool          // a later answer names an earlier deadline
+	prolonged  bool          // a later answer names a later deadline
 	short      bool          // an answer names a deadline that is less than a window after the first request
 
 	hold      *Hold         // the first answer that names it
 	asked     time.Duration // when it was first asked to be confirmed; never: never
-	confirmed time.Duration // it was sold then; never: nobody was told so
-	sold      *Sale         // the first answer that names the sale
+	confirmed time.Duration // it was sold then; never: no confirm was told so
+	soldTold  time.Duration // an answer of either kind had said by then that it is sold; never: none did
+	pinTold   time.Duration // an answer had said by then that its confirm has begun, which then ends it; never: none did
+	lapseTold time.Duration // an answer had said by then that it has lapsed; never: none did
 	open      bool          // whether it was sold is not known from answers
 }
 
@@ -33,13 +36,17 @@ func (h *History) lives() []*life {
 	for _, c := range h.Calls {
 		l := byBuyer[c.Buyer]
 		if l == nil {
-			l = &life{buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never}
+			l = &life{
+				buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never,
+				soldTold: never, pinTold: never, lapseTold: never,
+			}
 			byBuyer[c.Buyer] = l
 			all = append(all, l)
 		}
 		l.calls = append(l.calls, c)
 	}
 	for _, l := range all {
+		l.ends()
 		l.gather(h.Window)
 	}
 	h.resolve(all)
@@ -71,9 +78,6 @@ func (l *life) gather(window time.Duration) {
 			switch c.Outcome {
 			case Done:
 				l.confirmed = min(l.confirmed, c.Answered)
-				if l.sold == nil {
-					l.sold = c.Sale
-				}
 			case Refused:
 				refused++
 			default:
@@ -83,6 +87,20 @@ func (l *life) gather(window time.Duration) {
 	// One final refusal of a confirm stands for those before it that met trouble.
 	l.open = confirms > 0 && refused == 0 && l.confirmed == never
 	l.deadline(answers, window)
+}
+
+// ends notes when an answer first said that the hold is sold, that its confirm has begun, and that it has lapsed.
+func (l *life) ends() {
+	for _, c := range l.calls {
+		switch {
+		case c.Outcome == Done && (c.Kind == ConfirmHold || c.Hold.State == Sold):
+			l.soldTold = min(l.soldTold, c.Answered)
+		case c.Outcome == Done && c.Hold.State == Confirming:
+			l.pinTold = min(l.pinTold, c.Answered)
+		case c.Outcome == Done && c.Hold.State == Lapsed, c.Kind == ConfirmHold && c.Reason == HoldLapsed:
+			l.lapseTold = min(l.lapseTold, c.Answered)
+		}
+	}
 }
 
 // deadline narrows down when the hold lapses.
@@ -106,8 +124,9 @@ func (l *life) deadline(answers []*Call, window time.Duration) {
 		narrow = span{max(narrow.from, s.from), min(narrow.until, s.until)}
 		wide = span{min(wide.from, s.from), max(wide.until, s.until)}
 		for _, earlier := range answers[:i] {
-			if earlier.Hold.State == Held && earlier.Answered < c.Sent && s.until < promised(earlier).from {
-				l.moved = true
+			if earlier.Hold.State == Held && earlier.Answered < c.Sent {
+				l.moved = l.moved || s.until < promised(earlier).from
+				l.prolonged = l.prolonged || (s.from > promised(earlier).until && l.lapseTold >= c.Sent)
 			}
 		}
 	}
@@ -115,6 +134,17 @@ func (l *life) deadline(answers []*Call, window time.Duration) {
 		narrow = wide // after an outage a hold keeps the time that it had left
 	}
 	l.lapseFirst, l.lapseLast = narrow.from, narrow.until
+}
+
+// lapseFirstAt is what lapseFirst is for who sends c: a later deadline that was named before, as after an outage, stands.
+func (l *life) lapseFirstAt(c *Call) time.Duration {
+	first := l.lapseFirst
+	for _, earlier := range l.calls {
+		if earlier.Kind == CreateHold && earlier.Outcome == Done && earlier.Hold.State == Held && earlier.Answered < c.Sent {
+			first = max(first, promised(earlier).from)
+		}
+	}
+	return first
 }
 
 type span struct{ from, until time.Duration }
@@ -126,19 +156,21 @@ func promised(c *Call) span {
 }
 
 // prolong takes into account that an adopt gives live holds the time that an outage took from them, of which not every
-// buyer is told: an allotment with holds of several epochs was adopted.
+// buyer is told: an allotment with holds of several epochs was adopted, and one with a hold that got more time. A hold that
+// lapsed just before may then live again.
 func prolong(all []*life) {
-	epochs := map[int64]bool{}
+	epochs, adopted := map[int64]bool{}, false
 	for _, l := range all {
 		if l.hold != nil {
 			epochs[l.hold.Token.Epoch] = true
 		}
+		adopted = adopted || l.prolonged
 	}
-	if len(epochs) < 2 {
+	if !adopted && len(epochs) < 2 {
 		return
 	}
 	for _, l := range all {
-		l.lapseLast = never
+		l.lapseLast, l.lapseTold = never, never
 	}
 }
 
@@ -163,7 +195,7 @@ func possibly(lives []*life) *steps {
 	var s steps
 	for _, l := range lives {
 		until := never
-		if l.hold != nil && l.confirmed == never && !l.open {
+		if l.hold != nil && l.soldTold == never && !l.open {
 			until = after(l.lapseLast)
 		}
 		s.add(l.from, until, l.quantity)
@@ -185,12 +217,12 @@ func peak(lives []*life) (units int64, at time.Duration) {
 func certain(lives []*life) *steps {
 	var s steps
 	for _, l := range lives {
-		if l.confirmed != never && l.confirmed <= l.lapseFirst {
-			s.add(min(l.known, l.confirmed), never, l.quantity)
+		if l.soldTold != never && l.soldTold <= l.lapseFirst {
+			s.add(min(l.known, l.soldTold), never, l.quantity)
 			continue
 		}
 		s.add(l.known, l.lapseFirst, l.quantity)
-		s.add(l.confirmed, never, l.quantity)
+		s.add(l.soldTold, never, l.quantity)
 	}
 	return &s
 }
@@ -199,7 +231,7 @@ func certain(lives []*life) *steps {
 func soldAtMost(lives []*life) *steps {
 	var s steps
 	for _, l := range lives {
-		if l.confirmed != never || l.open {
+		if l.soldTold != never || l.open {
 			s.add(l.asked, never, l.quantity)
 		}
 	}

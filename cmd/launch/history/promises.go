@@ -23,7 +23,7 @@ func (t *trial) judgeHolds() {
 		if l.short {
 			t.hold.broken("hold %s: an answer names a deadline that is not a window of %s after the request", l.hold.ID, seconds(t.Window))
 		}
-		if l.confirmed != never {
+		if l.soldTold != never {
 			confirms++
 			t.confirmed += l.quantity
 		}
@@ -54,18 +54,18 @@ func (t *trial) judgeOversold(who string, sold int64) {
 }
 
 func (t *trial) judgeHold(l *life, c *Call) {
-	inTime := c.Answered < l.lapseFirst
+	first := l.lapseFirstAt(c)
 	switch {
-	case c.Kind == ConfirmHold && c.Outcome == Refused && inTime:
-		t.hold.broken("%s: refused with %s before the deadline, which was not before %s", t.call(c), c.Reason, seconds(l.lapseFirst))
+	case c.Kind == ConfirmHold && c.Outcome == Refused && c.Answered < first:
+		t.hold.broken("%s: refused with %s before the deadline, which was not before %s", t.call(c), c.Reason, seconds(first))
 	case c.Kind == ConfirmHold && c.Outcome == Refused && c.Reason != HoldLapsed:
 		t.hold.broken("%s: refused with %s, for which there was no cause", t.call(c), c.Reason)
-	case c.Kind == ConfirmHold && c.Outcome == Refused && l.confirmed < c.Sent:
+	case c.Kind == ConfirmHold && c.Outcome == Refused && l.soldTold < c.Sent:
 		t.hold.broken("%s: refused with %s, though the hold was sold before", t.call(c), c.Reason)
 	case c.Kind == ConfirmHold && c.Outcome == Done:
 		t.judgeSale(l, c)
 	case c.Kind == CreateHold && c.Outcome == Done:
-		t.judgeState(l, c, inTime)
+		t.judgeState(l, c, first)
 	}
 }
 
@@ -79,18 +79,22 @@ func (t *trial) judgeSale(l *life, c *Call) {
 	}
 }
 
-// judgeState: a hold is live until its deadline, and not for longer, unless it is confirmed.
-func (t *trial) judgeState(l *life, c *Call, inTime bool) {
+// judgeState: a hold is live until its deadline, which was not before first, and not for longer, unless it is confirmed.
+func (t *trial) judgeState(l *life, c *Call, first time.Duration) {
 	maybeSold := l.asked <= c.Answered && (l.confirmed != never || l.open)
 	switch state := c.Hold.State; {
 	case state == Cancelled:
 		t.hold.broken("%s: the hold is cancelled, which nobody asked for", t.call(c))
-	case state == Lapsed && inTime:
-		t.hold.broken("%s: the hold has lapsed before its deadline, which was not before %s", t.call(c), seconds(l.lapseFirst))
+	case state == Lapsed && c.Answered < first:
+		t.hold.broken("%s: the hold has lapsed before its deadline, which was not before %s", t.call(c), seconds(first))
 	case state == Held && c.Sent > l.lapseLast:
 		t.hold.broken("%s: the hold is live after its deadline, which was not after %s", t.call(c), seconds(l.lapseLast))
-	case state != Sold && state != Confirming && l.confirmed < c.Sent:
+	case state != Sold && state != Confirming && l.soldTold < c.Sent:
 		t.hold.broken("%s: the hold was sold before, and is not any more", t.call(c))
+	case (state == Held || state == Lapsed) && l.pinTold < c.Sent:
+		t.hold.broken("%s: the hold is %s, though its confirm had begun", t.call(c), state)
+	case state == Held && l.lapseTold < c.Sent:
+		t.hold.broken("%s: the hold had lapsed before, and is live again", t.call(c))
 	case (state == Sold || state == Confirming) && !maybeSold:
 		t.hold.broken("%s: the hold is sold, which nobody asked for", t.call(c))
 	}
@@ -134,6 +138,9 @@ func (t *trial) judgeAnswer(l *life, c *Call) {
 	if h.Buyer != b.ID || h.Request != b.Request || h.Quantity != b.Quantity {
 		t.once.broken("%s: %d units asked for under %s, answered: hold %s of %d for %s, %s",
 			t.call(c), b.Quantity, b.Request, h.ID, h.Quantity, h.Buyer, h.Request)
+	}
+	if h.Order != "" && h.Order != b.Order {
+		t.once.broken("%s: to be paid for under order %s, answered: hold %s is %s under order %s", t.call(c), b.Order, h.ID, h.State, h.Order)
 	}
 	if h.ID != l.hold.ID || h.Token != l.hold.Token {
 		t.once.broken("%s: hold %s %v, and first it was %s %v", t.call(c), h.ID, h.Token, l.hold.ID, l.hold.Token)

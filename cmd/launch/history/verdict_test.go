@@ -98,6 +98,14 @@ func TestBroken(t *testing.T) {
 		"a confirm is refused for no cause": {"R3", "no cause", func(f *forged) {
 			f.confirmRefused(2, 12_000, "ORDER_EXISTS")
 		}},
+		"a confirm is refused before the later deadline that an outage gave": {"R3", "before the deadline", func(f *forged) {
+			f.again(2, ms(8000), ms(8010), Held).Hold.Remaining = ms(5000)
+			f.confirmRefused(2, 12_000, HoldLapsed)
+		}},
+		"lapsed before the later deadline that an outage gave": {"R3", "lapsed before its deadline", func(f *forged) {
+			f.again(2, ms(8000), ms(8010), Held).Hold.Remaining = ms(5000)
+			f.again(2, ms(12_000), ms(12_010), Lapsed)
+		}},
 		"lapsed early": {"R3", "lapsed before its deadline", func(f *forged) {
 			f.again(2, ms(5000), ms(5010), Lapsed)
 		}},
@@ -115,6 +123,38 @@ func TestBroken(t *testing.T) {
 		}},
 		"no longer sold": {"R3", "not any more", func(f *forged) {
 			f.again(0, ms(5000), ms(5010), Held)
+		}},
+		"told sold by a repeat, and the ledger has no sale": {"R3", "was told that it is sold, and the ledger", func(f *forged) {
+			f.confirmTrouble(2, 5000)
+			f.again(2, ms(6000), ms(6010), Sold)
+		}},
+		"told sold by a repeat, and live later": {"R3", "not any more", func(f *forged) {
+			f.confirmTrouble(2, 5000)
+			f.again(2, ms(6000), ms(6010), Sold)
+			f.again(2, ms(7000), ms(7010), Held)
+		}},
+		"told sold by a repeat, and given to others": {"R3", "6 units held or sold", func(f *forged) {
+			f.confirmTrouble(1, 5000)
+			f.again(1, ms(6000), ms(6010), Sold)
+			f.quantities[5] = 1
+			f.granted(5, ms(10_600), ms(10_620))
+			f.Calls = append(f.Calls[:7], f.Calls[8:]...) // without the lapse of buyer 1
+		}},
+		"being confirmed, and lapsed later": {"R3", "had begun", func(f *forged) {
+			f.confirmTrouble(2, 5000)
+			f.again(2, ms(6000), ms(6010), Confirming)
+			f.again(2, ms(12_000), ms(12_010), Lapsed)
+		}},
+		"being confirmed, and lapsed in the end": {"R3", "had begun", func(f *forged) {
+			f.confirmTrouble(2, 5000)
+			f.again(2, ms(6000), ms(6010), Confirming)
+		}},
+		"lapsed, and live again": {"R3", "live again", func(f *forged) {
+			f.again(1, ms(12_000), ms(12_010), Held).Hold.Remaining = ms(9000)
+		}},
+		"a confirm refused as lapsed, and live again": {"R3", "live again", func(f *forged) {
+			f.confirmRefused(2, 12_000, HoldLapsed)
+			f.again(2, ms(13_000), ms(13_010), Held).Hold.Remaining = ms(9000)
 		}},
 		"a sale that the ledger does not have": {"R3", "no sale of it", func(f *forged) {
 			f.Final.Sales = nil
@@ -147,6 +187,9 @@ func TestBroken(t *testing.T) {
 		}},
 		"a repeat gets another quantity": {"R4", "hold hold-1 of 1", func(f *forged) {
 			f.again(1, ms(3000), ms(3010), Held).Hold.Quantity = 1
+		}},
+		"a repeat is told of another order": {"R4", "under order order-7", func(f *forged) {
+			f.again(0, ms(5000), ms(5010), Sold).Hold.Order = "order-7"
 		}},
 		"a repeat gets another buyer's hold": {"R4", "for buyer-2", func(f *forged) {
 			f.again(1, ms(3000), ms(3010), Held).Hold.Buyer = "buyer-2"
@@ -258,6 +301,10 @@ func TestNotFoundOut(t *testing.T) {
 	}
 }
 
+func (f *forged) confirmTrouble(i, at int) {
+	f.add(&Call{Kind: ConfirmHold, Buyer: int32(i), Sent: ms(at), Answered: ms(at + 10), Outcome: Trouble, Reason: "RESULT_UNKNOWN"})
+}
+
 // TestNotBroken forges what looks like a breach and is none.
 func TestNotBroken(t *testing.T) {
 	tests := map[string]func(*forged){
@@ -305,6 +352,18 @@ func TestNotBroken(t *testing.T) {
 			f.add(&Call{Buyer: 5, Sent: ms(300), Outcome: NoAnswer})
 			f.Final.Holds = append(f.Final.Holds, *f.hold(5, Lapsed, 9, 0))
 			f.Stocks[0] = Stock{Sent: ms(400), Answered: ms(410), Capacity: 5, Held: 6}
+		},
+		"an adopt prolongs a hold that has just lapsed": func(f *forged) {
+			f.Calls[6].Hold.Token.Epoch, f.Final.Holds[3].Token.Epoch = 2, 2
+			f.again(2, ms(10_300), ms(10_310), Lapsed)
+			f.again(2, ms(10_600), ms(10_610), Held).Hold.Remaining = ms(1500)
+			f.Stocks = f.Stocks[:2]
+		},
+		"an outage prolongs holds, and nobody gets one after it": func(f *forged) {
+			f.Calls, f.Stocks = f.Calls[:6], nil
+			f.again(2, ms(8000), ms(8010), Held).Hold.Remaining = ms(5000)
+			f.refused(3, ms(11_000), ms(11_010), AllHeld, Numbers{Capacity: 5, Held: 3, Sold: 2, Requested: 1})
+			f.Final.Holds = f.Final.Holds[:3]
 		},
 		"an outage prolongs holds": func(f *forged) {
 			f.Calls[6].Hold.Token.Epoch, f.Final.Holds[3].Token.Epoch = 2, 2

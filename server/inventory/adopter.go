@@ -13,13 +13,10 @@ import (
 )
 
 const (
-	adoptTime    = 30 * time.Second
-	adoptPoll    = 10 * time.Millisecond // between looks at another replica's adopt
-	adoptMost    = 8                     // at a time on one replica
-	lostLogged   = 100                   // most holds without their sale that are named in the log
-	backoffFirst = time.Second
-	backoffMost  = time.Minute
-	backoffCalm  = 5 * time.Minute // without an adopt on suspicion, the next is not delayed
+	adoptTime  = 30 * time.Second
+	adoptPoll  = 10 * time.Millisecond // between looks at another replica's adopt
+	adoptMost  = 8                     // at a time on one replica
+	lostLogged = 100                   // most holds without their sale that are named in the log
 )
 
 // adopter rebuilds allotments' Redis state under a raised epoch. Of those who meet the same need,
@@ -29,7 +26,7 @@ type adopter struct {
 
 	mu       sync.Mutex
 	running  map[string]*adoption
-	backoff  map[string]*backoff
+	backoffs backoffs
 	turns    turns
 	finished sync.WaitGroup
 }
@@ -44,16 +41,8 @@ type adoption struct {
 // errElsewhere ends an adopt that nobody here waits for and another replica is at.
 var errElsewhere = errors.New("another replica adopts it")
 
-// backoff delays adopts that are made on suspicion, if they do not help.
-type backoff struct {
-	last  time.Time
-	delay time.Duration
-}
-
 func newAdopter(v *Inventory) *adopter {
-	return &adopter{
-		v: v, running: map[string]*adoption{}, backoff: map[string]*backoff{}, turns: turns{most: adoptMost},
-	}
+	return &adopter{v: v, running: map[string]*adoption{}, turns: turns{most: adoptMost}}
 }
 
 // demand waits until the allotment has been adopted, by whomever. Its adopt comes before those that no caller waits for.
@@ -82,27 +71,9 @@ func (a *adopter) tend(ctx context.Context, p store.Place) { _ = await(ctx, a.st
 
 // suspect renews an allotment that something is wrong with, some time later if that was tried lately.
 func (a *adopter) suspect(p store.Place) {
-	if a.mayRenew(p.Allotment) {
+	if a.backoffs.due(p.Allotment, time.Now()) {
 		a.start(p, true)
 	}
-}
-
-// mayRenew says whether an adopt on suspicion is due, and notes it.
-func (a *adopter) mayRenew(allotment string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	b := a.backoff[allotment]
-	switch {
-	case b == nil || time.Since(b.last) > backoffCalm:
-		b = &backoff{delay: backoffFirst}
-		a.backoff[allotment] = b
-	case time.Since(b.last) < b.delay:
-		return false
-	default:
-		b.delay = min(2*b.delay, backoffMost)
-	}
-	b.last = time.Now()
-	return true
 }
 
 // wait returns when no adopt is running.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -17,6 +18,10 @@ const (
 	adoptPoll  = 10 * time.Millisecond // between looks at another replica's adopt
 	adoptMost  = 8                     // at a time on one replica
 	lostLogged = 100                   // most holds without their sale that are named in the log
+	// adoptWaiters is how many callers may wait for adopts, for each processor: fewer than the door lets in (server/door.go), so
+	// that an allotment that cannot be adopted, as while its row in Postgres is locked, keeps nobody out of the others. Of an
+	// allotment there are never more than there is room left for others.
+	adoptWaiters = 400
 )
 
 // adopter rebuilds allotments' Redis state under a raised epoch. Of those who meet the same need,
@@ -26,23 +31,31 @@ type adopter struct {
 
 	mu       sync.Mutex
 	running  map[string]*adoption
+	waiting  int // callers, of all that are running
+	most     int // that may wait
 	backoffs backoffs
 	turns    turns
 	finished sync.WaitGroup
 }
 
 type adoption struct {
-	turn   turn
-	done   chan struct{}
-	err    error
-	needed bool // it, or another replica meanwhile, rebuilt the state; false: that was in force already
+	turn    turn
+	done    chan struct{}
+	waiting int // callers
+	err     error
+	needed  bool // it, or another replica meanwhile, rebuilt the state; false: that was in force already
 }
+
+// errCrowded is for callers that would have to wait for an adopt for which too many wait.
+var errCrowded = fmt.Errorf("%w: too many wait for it", store.ErrRebuilding)
 
 // errElsewhere ends an adopt that nobody here waits for and another replica is at.
 var errElsewhere = errors.New("another replica adopts it")
 
 func newAdopter(v *Inventory) *adopter {
-	return &adopter{v: v, running: map[string]*adoption{}, turns: turns{most: adoptMost}}
+	return &adopter{
+		v: v, running: map[string]*adoption{}, most: adoptWaiters * runtime.GOMAXPROCS(0), turns: turns{most: adoptMost},
+	}
 }
 
 // demand waits until the allotment has been adopted, by whomever. Its adopt comes before those that no caller waits for.
@@ -55,7 +68,7 @@ func (a *adopter) asked(ctx context.Context, p store.Place, renew bool) error {
 	for {
 		run := a.start(p, renew)
 		a.turns.ask(&run.turn)
-		err := await(ctx, run)
+		err := a.waitFor(ctx, run)
 		if errors.Is(err, errElsewhere) { // it had ended before it was asked for
 			continue
 		}
@@ -78,6 +91,27 @@ func (a *adopter) suspect(p store.Place) {
 
 // wait returns when no adopt is running.
 func (a *adopter) wait() { a.finished.Wait() }
+
+// waitFor is await for a caller, if there is room for it.
+func (a *adopter) waitFor(ctx context.Context, run *adoption) error {
+	if !a.count(run, 1) {
+		return errCrowded
+	}
+	defer a.count(run, -1)
+	return await(ctx, run)
+}
+
+// count counts callers in or out. False: there is no room for them.
+func (a *adopter) count(run *adoption, callers int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if callers > 0 && run.waiting+callers > a.most-a.waiting-callers {
+		return false
+	}
+	run.waiting += callers
+	a.waiting += callers
+	return true
+}
 
 func await(ctx context.Context, run *adoption) error {
 	select {

@@ -18,8 +18,8 @@ const (
 	adoptPoll  = 10 * time.Millisecond // between looks at another replica's adopt
 	adoptMost  = 8                     // at a time on one replica
 	lostLogged = 100                   // most holds without their sale that are named in the log
-	// adoptWaiters is how many callers may wait for adopts, for each processor: fewer than the door lets in (server/door.go), so
-	// that an allotment that cannot be adopted, as while its row in Postgres is locked, keeps nobody out of the others. Of an
+	// adoptWaiters is how many callers who ask for holds may wait for adopts, for each processor: fewer than the door lets in
+	// (server/door.go), so that an allotment that cannot be adopted, as while its row in Postgres is locked, keeps nobody out of the others. Of an
 	// allotment there are never more than there is room left for others.
 	adoptWaiters = 400
 )
@@ -31,7 +31,7 @@ type adopter struct {
 
 	mu       sync.Mutex
 	running  map[string]*adoption
-	waiting  int // callers, of all that are running
+	waiting  int // callers who ask for holds, of all that are running
 	most     int // that may wait
 	backoffs backoffs
 	turns    turns
@@ -41,7 +41,7 @@ type adopter struct {
 type adoption struct {
 	turn    turn
 	done    chan struct{}
-	waiting int // callers
+	waiting int // callers who ask for holds
 	err     error
 	needed  bool // it, or another replica meanwhile, rebuilt the state; false: that was in force already
 }
@@ -59,16 +59,25 @@ func newAdopter(v *Inventory) *adopter {
 }
 
 // demand waits until the allotment has been adopted, by whomever. Its adopt comes before those that no caller waits for.
-func (a *adopter) demand(ctx context.Context, p store.Place) error { return a.asked(ctx, p, false) }
+func (a *adopter) demand(ctx context.Context, p store.Place) error {
+	return a.asked(ctx, p, false, await)
+}
+
+// demandInCrowd is demand for one of many who ask for holds, if there is room for it to wait.
+func (a *adopter) demandInCrowd(ctx context.Context, p store.Place) error {
+	return a.asked(ctx, p, false, a.awaitInCrowd)
+}
 
 // renew is demand for an allotment whose state Redis itself holds for good.
-func (a *adopter) renew(ctx context.Context, p store.Place) error { return a.asked(ctx, p, true) }
+func (a *adopter) renew(ctx context.Context, p store.Place) error {
+	return a.asked(ctx, p, true, await)
+}
 
-func (a *adopter) asked(ctx context.Context, p store.Place, renew bool) error {
+func (a *adopter) asked(ctx context.Context, p store.Place, renew bool, wait func(context.Context, *adoption) error) error {
 	for {
 		run := a.start(p, renew)
 		a.turns.ask(&run.turn)
-		err := a.waitFor(ctx, run)
+		err := wait(ctx, run)
 		if errors.Is(err, errElsewhere) { // it had ended before it was asked for
 			continue
 		}
@@ -92,8 +101,7 @@ func (a *adopter) suspect(p store.Place) {
 // wait returns when no adopt is running.
 func (a *adopter) wait() { a.finished.Wait() }
 
-// waitFor is await for a caller, if there is room for it.
-func (a *adopter) waitFor(ctx context.Context, run *adoption) error {
+func (a *adopter) awaitInCrowd(ctx context.Context, run *adoption) error {
 	if !a.count(run, 1) {
 		return errCrowded
 	}

@@ -159,6 +159,12 @@ type Record struct {
 	Index time.Time // when it is next due: deadline, lease, or to be purged; zero: remove the record
 }
 
+// Kept is the record of an ended hold that an adopt leaves as it is.
+type Kept struct {
+	Tag   string
+	Index time.Time // when it is to be purged
+}
+
 // BuyerEntry is a buyer's totals at an allotment.
 type BuyerEntry struct {
 	Key        BuyerKey
@@ -192,7 +198,7 @@ type Rebuild interface {
 	// AdoptReset empties the indexes.
 	AdoptReset(ctx context.Context, p Place, claim string) error
 	// AdoptKeep sets the index alone of records of ended holds that are to stay as Scan found them.
-	AdoptKeep(ctx context.Context, p Place, claim string, records []Record) error
+	AdoptKeep(ctx context.Context, p Place, claim string, records []Kept) error
 	// AdoptWrite sets records, with index and marker, and buyers' entries; of these it removes who has nothing.
 	AdoptWrite(ctx context.Context, p Place, claim string, records []Record, buyers []BuyerEntry) error
 	// AdoptEnd puts the counters and the rules in force.

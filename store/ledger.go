@@ -157,6 +157,9 @@ type Feed interface {
 
 // Adoption is the ledger's part in rebuilding an allotment's Redis state.
 type Adoption interface {
+	// InRedis returns up to limit rows in the order of their ids, after the given one, of the allotments that Redis may
+	// have: all but those retired before since.
+	InRedis(ctx context.Context, since time.Time, after string, limit int) ([]Allotment, error)
 	// RaiseEpoch sets the epoch to max(Postgres, Redis)+1 under the row lock if it is still seen,
 	// else ErrStale. If Redis knew a newer epoch or feed number, Postgres went back in time: the
 	// allotment is PAUSED and its feed number raised past the one of Redis. It deletes the feed

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -13,13 +14,14 @@ import (
 )
 
 const (
-	adoptTime    = 30 * time.Second
-	adoptPoll    = 10 * time.Millisecond // between looks at another replica's adopt
-	adoptMost    = 8                     // at a time on one replica
-	lostLogged   = 100                   // most holds without their sale that are named in the log
-	backoffFirst = time.Second
-	backoffMost  = time.Minute
-	backoffCalm  = 5 * time.Minute // without an adopt on suspicion, the next is not delayed
+	adoptTime  = 30 * time.Second
+	adoptPoll  = 10 * time.Millisecond // between looks at another replica's adopt
+	adoptMost  = 8                     // at a time on one replica
+	lostLogged = 100                   // most holds without their sale that are named in the log
+	// adoptWaiters is how many callers who ask for holds may wait for adopts, for each processor: fewer than the door lets in
+	// (server/door.go), so that an allotment that cannot be adopted, as while its row in Postgres is locked, keeps nobody out of the others. Of an
+	// allotment there are never more than there is room left for others.
+	adoptWaiters = 400
 )
 
 // adopter rebuilds allotments' Redis state under a raised epoch. Of those who meet the same need,
@@ -29,44 +31,53 @@ type adopter struct {
 
 	mu       sync.Mutex
 	running  map[string]*adoption
-	backoff  map[string]*backoff
+	waiting  int // callers who ask for holds, of all that are running
+	most     int // that may wait
+	backoffs backoffs
 	turns    turns
 	finished sync.WaitGroup
 }
 
 type adoption struct {
-	turn   turn
-	done   chan struct{}
-	err    error
-	needed bool // it, or another replica meanwhile, rebuilt the state; false: that was in force already
+	turn    turn
+	done    chan struct{}
+	waiting int // callers who ask for holds
+	err     error
+	needed  bool // it, or another replica meanwhile, rebuilt the state; false: that was in force already
 }
+
+// errCrowded is for callers that would have to wait for an adopt for which too many wait.
+var errCrowded = fmt.Errorf("%w: too many wait for it", store.ErrRebuilding)
 
 // errElsewhere ends an adopt that nobody here waits for and another replica is at.
 var errElsewhere = errors.New("another replica adopts it")
 
-// backoff delays adopts that are made on suspicion, if they do not help.
-type backoff struct {
-	last  time.Time
-	delay time.Duration
-}
-
 func newAdopter(v *Inventory) *adopter {
 	return &adopter{
-		v: v, running: map[string]*adoption{}, backoff: map[string]*backoff{}, turns: turns{most: adoptMost},
+		v: v, running: map[string]*adoption{}, most: adoptWaiters * runtime.GOMAXPROCS(0), turns: turns{most: adoptMost},
 	}
 }
 
 // demand waits until the allotment has been adopted, by whomever. Its adopt comes before those that no caller waits for.
-func (a *adopter) demand(ctx context.Context, p store.Place) error { return a.asked(ctx, p, false) }
+func (a *adopter) demand(ctx context.Context, p store.Place) error {
+	return a.asked(ctx, p, false, await)
+}
+
+// demandInCrowd is demand for one of many who ask for holds, if there is room for it to wait.
+func (a *adopter) demandInCrowd(ctx context.Context, p store.Place) error {
+	return a.asked(ctx, p, false, a.awaitInCrowd)
+}
 
 // renew is demand for an allotment whose state Redis itself holds for good.
-func (a *adopter) renew(ctx context.Context, p store.Place) error { return a.asked(ctx, p, true) }
+func (a *adopter) renew(ctx context.Context, p store.Place) error {
+	return a.asked(ctx, p, true, await)
+}
 
-func (a *adopter) asked(ctx context.Context, p store.Place, renew bool) error {
+func (a *adopter) asked(ctx context.Context, p store.Place, renew bool, wait func(context.Context, *adoption) error) error {
 	for {
 		run := a.start(p, renew)
 		a.turns.ask(&run.turn)
-		err := await(ctx, run)
+		err := wait(ctx, run)
 		if errors.Is(err, errElsewhere) { // it had ended before it was asked for
 			continue
 		}
@@ -82,31 +93,33 @@ func (a *adopter) tend(ctx context.Context, p store.Place) { _ = await(ctx, a.st
 
 // suspect renews an allotment that something is wrong with, some time later if that was tried lately.
 func (a *adopter) suspect(p store.Place) {
-	if a.mayRenew(p.Allotment) {
+	if a.backoffs.due(p.Allotment, time.Now()) {
 		a.start(p, true)
 	}
 }
 
-// mayRenew says whether an adopt on suspicion is due, and notes it.
-func (a *adopter) mayRenew(allotment string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	b := a.backoff[allotment]
-	switch {
-	case b == nil || time.Since(b.last) > backoffCalm:
-		b = &backoff{delay: backoffFirst}
-		a.backoff[allotment] = b
-	case time.Since(b.last) < b.delay:
-		return false
-	default:
-		b.delay = min(2*b.delay, backoffMost)
-	}
-	b.last = time.Now()
-	return true
-}
-
 // wait returns when no adopt is running.
 func (a *adopter) wait() { a.finished.Wait() }
+
+func (a *adopter) awaitInCrowd(ctx context.Context, run *adoption) error {
+	if !a.count(run, 1) {
+		return errCrowded
+	}
+	defer a.count(run, -1)
+	return await(ctx, run)
+}
+
+// count counts callers in or out. False: there is no room for them.
+func (a *adopter) count(run *adoption, callers int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if callers > 0 && run.waiting+callers > a.most-a.waiting-callers {
+		return false
+	}
+	run.waiting += callers
+	a.waiting += callers
+	return true
+}
 
 func await(ctx context.Context, run *adoption) error {
 	select {

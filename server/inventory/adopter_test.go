@@ -92,3 +92,27 @@ func TestRenewIsNotLost(t *testing.T) {
 		t.Errorf("renew: %v, and nothing was renewed", err)
 	}
 }
+
+// TestOnlyTheCrowdIsTurnedAway: where no more requests for holds may wait for an adopt, whoever has a hold still does.
+func TestOnlyTheCrowdIsTurnedAway(t *testing.T) {
+	v := &Inventory{redis: inForce{}, o: Options{Background: anyRow{}, AdoptLease: time.Second}}
+	a := newAdopter(v)
+	a.most, a.turns.most = 0, 0 // nobody has a turn
+	place := store.Place{Allotment: "concert"}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := a.demandInCrowd(over, place); !errors.Is(err, errCrowded) {
+		t.Errorf("one too many: %v, want %v", err, errCrowded)
+	}
+	if err := a.demand(over, place); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has a hold: %v, want it to have waited until its time was over", err)
+	}
+	a.turns.mu.Lock()
+	a.turns.most = 1
+	a.turns.next()
+	a.turns.mu.Unlock()
+	a.wait()
+	if a.waiting != 0 {
+		t.Errorf("%d still count as waiting", a.waiting)
+	}
+}

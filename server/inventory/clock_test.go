@@ -100,6 +100,9 @@ func TestTurns(t *testing.T) {
 	if s.working != [2]int{} {
 		t.Errorf("at work are %v", s.working)
 	}
+	if s.waiting[0] != nil || s.waiting[1] != nil {
+		t.Error("those who waited are kept in memory")
+	}
 }
 
 // waits is nil once t is in the queue.
@@ -112,23 +115,4 @@ func (s *turns) waits(t *turn) error {
 		}
 	}
 	return errElsewhere
-}
-
-// TestBackoff: adopts on suspicion that follow each other are delayed, more and more, up to a minute.
-func TestBackoff(t *testing.T) {
-	a := newAdopter(nil)
-	if !a.mayRenew("x") || a.mayRenew("x") {
-		t.Error("want the first at once and no second one")
-	}
-	for want := 2 * backoffFirst; want < 4*backoffMost; want *= 2 {
-		b := a.backoff["x"]
-		b.last = b.last.Add(-b.delay)
-		if !a.mayRenew("x") || a.mayRenew("x") || b.delay != min(want, backoffMost) {
-			t.Errorf("the delay is %s, want %s", b.delay, min(want, backoffMost))
-		}
-	}
-	a.backoff["x"].last = time.Now().Add(-backoffCalm - time.Second)
-	if !a.mayRenew("x") || a.backoff["x"].delay != backoffFirst {
-		t.Error("after a calm time it begins anew")
-	}
 }

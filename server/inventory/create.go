@@ -22,7 +22,7 @@ func (v *Inventory) CreateHold(ctx context.Context, buyer, request string, line 
 // holds are in the order of the allotments' ids.
 func (v *Inventory) CreateHolds(ctx context.Context, buyer, request string, lines []store.Line) ([]store.Hold, error) {
 	var holds []store.Hold
-	err := v.decision(ctx, func(ctx context.Context) error {
+	err := v.decisionAfter(ctx, v.adopter.demandInCrowd, func(ctx context.Context) error {
 		r, err := v.createRequest(ctx, buyer, request, lines)
 		if err != nil {
 			return err

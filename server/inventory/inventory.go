@@ -169,11 +169,19 @@ func (v *Inventory) Drain(ctx context.Context) error {
 	}
 }
 
+// demand waits until an allotment has been adopted.
+type demand func(context.Context, store.Place) error
+
 // decision runs f, which decides on stock, within the time for decisions. An allotment that must
 // be adopted first is, and f runs again.
 func (v *Inventory) decision(ctx context.Context, f func(ctx context.Context) error) error {
+	return v.decisionAfter(ctx, v.adopter.demand, f)
+}
+
+// decisionAfter is decision with another way to wait for adopts.
+func (v *Inventory) decisionAfter(ctx context.Context, adopted demand, f func(ctx context.Context) error) error {
 	timed := v.decisions.Context(ctx, time.Now())
-	err := v.adopted(timed, f)
+	err := after(timed, adopted, f)
 	if err != nil && timed.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) &&
 		!errors.Is(err, store.ErrRebuilding) {
 		return fmt.Errorf("%w: not decided within %s", store.ErrUnavailable, v.o.DecisionTime)
@@ -183,6 +191,10 @@ func (v *Inventory) decision(ctx context.Context, f func(ctx context.Context) er
 
 // adopted runs f until it meets no allotment that must be adopted.
 func (v *Inventory) adopted(ctx context.Context, f func(ctx context.Context) error) error {
+	return after(ctx, v.adopter.demand, f)
+}
+
+func after(ctx context.Context, adopted demand, f func(ctx context.Context) error) error {
 	for {
 		err := f(ctx)
 		needed, ok := errors.AsType[*store.AdoptNeeded](err)
@@ -190,7 +202,7 @@ func (v *Inventory) adopted(ctx context.Context, f func(ctx context.Context) err
 			return err
 		}
 		for _, p := range needed.Places {
-			if err := v.adopter.demand(ctx, p); err != nil {
+			if err := adopted(ctx, p); err != nil {
 				return err
 			}
 		}

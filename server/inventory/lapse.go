@@ -113,6 +113,7 @@ func (s *sweeper) take(now time.Time) ([]string, time.Duration) {
 			allotments = append(allotments, first.allotment)
 		}
 	}
+	s.order, s.next = nil, map[string]time.Time{} // maps and slices do not shrink by themselves
 	return allotments, time.Minute
 }
 
@@ -229,6 +230,7 @@ func (d *deadlines) Push(x any) {
 func (d *deadlines) Pop() any {
 	old := *d
 	last := old[len(old)-1]
+	old[len(old)-1] = deadlineAt{} // it names an allotment
 	*d = old[:len(old)-1]
 	return last
 }

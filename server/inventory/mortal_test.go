@@ -161,7 +161,7 @@ func (m *mortalRedis) AdoptReset(ctx context.Context, p store.Place, claim strin
 	return m.f.step(func() error { return m.Redis.AdoptReset(ctx, p, claim) })
 }
 
-func (m *mortalRedis) AdoptKeep(ctx context.Context, p store.Place, claim string, records []store.Record) error {
+func (m *mortalRedis) AdoptKeep(ctx context.Context, p store.Place, claim string, records []store.Kept) error {
 	return m.f.step(func() error { return m.Redis.AdoptKeep(ctx, p, claim, records) })
 }
 

@@ -23,7 +23,7 @@ type plan struct {
 	retention time.Duration
 
 	records []store.Record // to be written
-	kept    []store.Record // of ended holds that stay as they are
+	kept    []store.Kept   // of ended holds that stay as they are
 	buyers  map[store.BuyerKey]*store.BuyerEntry
 	found   map[store.BuyerKey]store.BuyerEntry // as Redis has them
 
@@ -43,9 +43,9 @@ func newPlan(row store.Allotment, past store.Past, retention time.Duration) *pla
 func (p *plan) survivor(r store.Record, o store.Outcome, decided bool) {
 	if decided && (o.Verdict.Kind == store.VerdictSold || !r.Token.After(o.Verdict.Token)) {
 		if h := decidedHold(r, o); reflect.DeepEqual(h, r.Hold) {
-			p.kept = append(p.kept, store.Record{Hold: h, Index: p.purgeTime(o)})
+			p.kept = append(p.kept, store.Kept{Tag: r.ID.Tag, Index: p.purgeTime(o)})
 		} else {
-			p.ended(h, o)
+			p.records = append(p.records, p.endedRecord(h, o))
 		}
 		return
 	}
@@ -64,7 +64,7 @@ func (p *plan) survivor(r store.Record, o store.Outcome, decided bool) {
 		if r.Index.IsZero() || r.Index.After(p.past.Now.Add(p.retention)) {
 			r.Index = p.past.Now.Add(p.retention)
 		}
-		p.kept = append(p.kept, r)
+		p.kept = append(p.kept, store.Kept{Tag: r.ID.Tag, Index: r.Index})
 		return
 	}
 	p.add(r)
@@ -103,9 +103,9 @@ func decidedHold(r store.Record, o store.Outcome) store.Hold {
 	return h
 }
 
-// ended adds the record of a hold that the ledger decided.
-func (p *plan) ended(h store.Hold, o store.Outcome) {
-	p.records = append(p.records, store.Record{Hold: h, Index: p.purgeTime(o)})
+// endedRecord is the record of a hold that the ledger decided.
+func (p *plan) endedRecord(h store.Hold, o store.Outcome) store.Record {
+	return store.Record{Hold: h, Index: p.purgeTime(o)}
 }
 
 // purgeTime is when a hold that the ledger decided is to be forgotten.
@@ -113,7 +113,7 @@ func (p *plan) purgeTime(o store.Outcome) time.Time {
 	return later(o.DecidedAt.Add(p.retention), p.past.Now)
 }
 
-// damaged removes a record that cannot be read; if the ledger knows the hold, ended adds it anew.
+// damaged removes a record that cannot be read; if the ledger knows the hold, it is written anew.
 func (p *plan) damaged(tag string) {
 	if tag == "*" {
 		return

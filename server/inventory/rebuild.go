@@ -26,10 +26,8 @@ type rebuild struct {
 	claim string
 	past  store.Past
 
-	records []store.Record           // that survive,
-	damaged []string                 // and those that cannot be read
-	recent  map[string]store.Outcome // by tag: of the retention
-	sold    map[string]int64         // units of each buyer
+	seen   map[string]bool          // tags of the records that survive
+	recent map[string]store.Outcome // by tag: those of the retention that no survivor has had yet
 
 	plan           *plan
 	pausedByLedger bool
@@ -56,9 +54,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	if err := r.survivors(ctx); err != nil {
 		return err
 	}
-	if err := r.decide(ctx); err != nil {
-		return err
-	}
+	r.plan.fit()
 	if len(r.plan.lostSales) > 0 {
 		if _, err = r.v.o.Background.Pause(ctx, p.Allotment, r.row.Epoch); err != nil {
 			return err
@@ -72,22 +68,40 @@ func (r *rebuild) run(ctx context.Context) error {
 	return r.v.redis.AdoptEnd(ctx, r.row, r.claim, r.plan.counters(r.row), r.past.Sequence)
 }
 
-// survivors walks the records that Redis still has.
+// survivors walks the records that Redis still has, and compares them with the ledger, so many at a time.
 func (r *rebuild) survivors(ctx context.Context) error {
-	return r.v.walk(ctx, r.row.Place, r.claim, func(part store.Part) error {
-		r.records = append(r.records, part.Records...)
-		r.damaged = append(r.damaged, part.Damaged...)
+	r.seen = map[string]bool{}
+	var records []store.Record
+	err := r.v.walk(ctx, r.row.Place, r.claim, func(part store.Part) error {
+		for _, tag := range part.Damaged {
+			r.plan.damaged(tag)
+		}
 		for _, e := range part.Buyers {
 			r.plan.found[e.Key] = e
 		}
-		return nil
+		for _, record := range part.Records {
+			if !r.seen[record.ID.Tag] { // a walk may meet a record twice
+				r.seen[record.ID.Tag] = true
+				records = append(records, record)
+			}
+		}
+		if len(records) < lookupBatch {
+			return nil
+		}
+		defer func() { records = records[:0] }()
+		return r.decide(ctx, records)
 	})
+	if err != nil {
+		return err
+	}
+	r.seen = nil
+	return r.decide(ctx, records)
 }
 
 // sales reads the holds that ended in the ledger within the retention, and what each buyer has of all sales.
 func (r *rebuild) sales(ctx context.Context) error {
 	id := r.row.Place.Allotment
-	r.recent, r.sold = map[string]store.Outcome{}, map[string]int64{}
+	r.recent = map[string]store.Outcome{}
 	for after, since := id+".", time.Now().Add(-r.v.o.Retention); ; {
 		outcomes, err := r.v.o.Background.RecentOutcomes(ctx, id, since, after, lookupBatch)
 		if err != nil {
@@ -102,7 +116,7 @@ func (r *rebuild) sales(ctx context.Context) error {
 		}
 	}
 	return r.v.o.Background.BuyerTotals(ctx, id, r.row.Feed, func(buyer string, sold int64) error {
-		r.sold[buyer] = sold
+		r.plan.sold(buyer, sold)
 		return nil
 	})
 }
@@ -157,38 +171,22 @@ func (v *Inventory) walkBuckets(ctx context.Context, p store.Place, claim string
 	return found, nil
 }
 
-// decide compares the survivors with the ledger.
-func (r *rebuild) decide(ctx context.Context) error {
-	seen := make(map[string]bool, len(r.records))
-	for records := range slices.Chunk(r.records, lookupBatch) {
+// decide compares survivors with the ledger.
+func (r *rebuild) decide(ctx context.Context, survivors []store.Record) error {
+	for records := range slices.Chunk(survivors, lookupBatch) {
 		older, err := r.older(ctx, records)
 		if err != nil {
 			return err
 		}
 		for _, record := range records {
 			tag := record.ID.Tag
-			if seen[tag] { // a walk may meet a record twice
-				continue
-			}
-			seen[tag] = true
 			o, found := r.recent[tag]
 			if !found {
 				o, found = older[tag]
 			}
+			delete(r.recent, tag)
 			r.plan.survivor(record, o, found)
 		}
-	}
-	for _, tag := range r.damaged {
-		r.plan.damaged(tag)
-	}
-	for tag, o := range r.recent {
-		if !seen[tag] {
-			r.plan.ended(outcomeHold(o), o)
-		}
-	}
-	r.plan.fit()
-	for buyer, sold := range r.sold {
-		r.plan.sold(buyer, sold)
 	}
 	return nil
 }
@@ -220,18 +218,12 @@ func (r *rebuild) write(ctx context.Context) error {
 	}
 	buyers := r.plan.entries()
 	for records := range slices.Chunk(r.plan.records, writeBatch) {
-		// A buyer's entry goes with the first of its records, which is mostly the only one and beside it.
-		var theirs []store.BuyerEntry
-		for _, record := range records {
-			key := record.ID.BuyerKey()
-			if e, left := buyers[key]; left {
-				theirs = append(theirs, e)
-				delete(buyers, key)
-			}
-		}
-		if err := r.v.redis.AdoptWrite(ctx, p, r.claim, records, theirs); err != nil {
+		if err := r.writeRecords(ctx, records, buyers); err != nil {
 			return err
 		}
+	}
+	if err := r.writeEnded(ctx, buyers); err != nil {
+		return err
 	}
 	for others := range slices.Chunk(slices.Collect(maps.Values(buyers)), writeBatch) {
 		if err := r.v.redis.AdoptWrite(ctx, p, r.claim, nil, others); err != nil {
@@ -239,4 +231,37 @@ func (r *rebuild) write(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// writeEnded writes the holds of which Redis has no record and the ledger a recent outcome.
+func (r *rebuild) writeEnded(ctx context.Context, buyers map[store.BuyerKey]store.BuyerEntry) error {
+	batch := make([]store.Record, 0, writeBatch)
+	for _, o := range r.recent {
+		batch = append(batch, r.plan.endedRecord(outcomeHold(o), o))
+		if len(batch) < writeBatch {
+			continue
+		}
+		if err := r.writeRecords(ctx, batch, buyers); err != nil {
+			return err
+		}
+		batch = batch[:0]
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return r.writeRecords(ctx, batch, buyers)
+}
+
+// writeRecords writes a buyer's entry with the first of its records, which is mostly the only one and beside it, and takes it
+// off those that are left.
+func (r *rebuild) writeRecords(ctx context.Context, records []store.Record, left map[store.BuyerKey]store.BuyerEntry) error {
+	var theirs []store.BuyerEntry
+	for _, record := range records {
+		key := record.ID.BuyerKey()
+		if e, found := left[key]; found {
+			theirs = append(theirs, e)
+			delete(left, key)
+		}
+	}
+	return r.v.redis.AdoptWrite(ctx, r.row.Place, r.claim, records, theirs)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ const (
 	lookPatience = 5 * time.Second  // with one allotment
 	dueMost      = 256              // pieces of work of each kind in one round
 	offForGood   = 10 * time.Second // a difference that stands so long is repaired
+	leaveMost    = 24 * time.Hour   // after its retirement somebody has let an allotment leave Redis
 )
 
 // supervisor finishes what others began. It runs on every replica, with no leader: work is claimed
@@ -32,7 +34,7 @@ type supervisor struct {
 
 	mu       sync.Mutex
 	watched  map[string]*watch
-	left     map[string]bool // retired allotments that have left Redis
+	left     map[string]bool // retired allotments that have left Redis; of rows only
 	ledgerUp bool
 	clock    clock
 
@@ -66,6 +68,7 @@ func (s *supervisor) run(ctx context.Context) {
 
 // pass looks at every allotment whose turn it is.
 func (s *supervisor) pass(ctx context.Context) {
+	s.v.adopter.backoffs.forget(time.Now())
 	rows := s.rows(ctx)
 	var looks sync.WaitGroup
 	defer looks.Wait()
@@ -85,7 +88,7 @@ func (s *supervisor) pass(ctx context.Context) {
 	}
 }
 
-// rows reads the allotments from the ledger every few seconds; nil while it is away, when the places
+// rows reads the allotments that Redis may have from the ledger every few seconds; nil while it is away, when the places
 // that are known must do.
 func (s *supervisor) rows(ctx context.Context) map[string]*store.Allotment {
 	if s.known != nil && time.Since(s.knownAt) < rowsEvery {
@@ -93,8 +96,8 @@ func (s *supervisor) rows(ctx context.Context) map[string]*store.Allotment {
 	}
 	rows := map[string]*store.Allotment{}
 	s.known, s.knownAt = nil, time.Now()
-	for after := ""; ; {
-		page, err := s.v.o.Background.ListAllotments(ctx, after, passPage)
+	for after, since := "", s.knownAt.Add(-leaveMost); ; {
+		page, err := s.v.o.Background.InRedis(ctx, since, after, passPage)
 		if err != nil {
 			s.sayLedger(err)
 			return nil
@@ -135,6 +138,7 @@ func (s *supervisor) turn(rows map[string]*store.Allotment) []store.Place {
 				delete(s.watched, id)
 			}
 		}
+		maps.DeleteFunc(s.left, func(id string, _ bool) bool { return rows[id] == nil })
 		for id, row := range rows {
 			if !row.Retired {
 				delete(s.left, id)

@@ -92,4 +92,7 @@ func (s *turns) start(class, most int) {
 		t.begun = true
 		close(t.begin)
 	}
+	if len(s.waiting[class]) == 0 {
+		s.waiting[class] = nil // or what waited here stayed in memory
+	}
 }

@@ -159,12 +159,12 @@ func (s *Store) AdoptReset(ctx context.Context, p store.Place, claim string) err
 }
 
 // AdoptKeep implements store.Rebuild.
-func (s *Store) AdoptKeep(ctx context.Context, p store.Place, claim string, records []store.Record) error {
+func (s *Store) AdoptKeep(ctx context.Context, p store.Place, claim string, records []store.Kept) error {
 	_, _, err := s.step(ctx, p, &op{
 		script: "adopt_keep", items: 1, head: []any{claim, len(records)},
 		args: func(args []any, _ func(store.Place) int) []any {
 			for _, r := range records {
-				args = append(args, millis(r.Index), packTag(r.ID.Tag))
+				args = append(args, millis(r.Index), packTag(r.Tag))
 			}
 			return args
 		},

@@ -95,7 +95,7 @@ func (f *fixture) stale(claim string, h store.Hold) {
 		"AdoptRenew": f.AdoptRenew(f.ctx(), f.place, claim, lease),
 		"Scan":       errOf(f.Scan(f.ctx(), f.place, claim, []int{0}, []string{""})),
 		"AdoptReset": f.AdoptReset(f.ctx(), f.place, claim),
-		"AdoptKeep":  f.AdoptKeep(f.ctx(), f.place, claim, []store.Record{record}),
+		"AdoptKeep":  f.AdoptKeep(f.ctx(), f.place, claim, []store.Kept{{Tag: record.ID.Tag, Index: record.Index}}),
 		"AdoptWrite": f.AdoptWrite(f.ctx(), f.place, claim, []store.Record{record}, nil),
 		"buyers":     f.AdoptWrite(f.ctx(), f.place, claim, nil, []store.BuyerEntry{{Held: 1, Live: 1}}),
 		"AdoptEnd":   f.AdoptEnd(f.ctx(), newAllotment(f.place, 10), claim, store.Counters{Epoch: 9, Capacity: 10}, 1),

@@ -302,9 +302,14 @@ func TestVotes(t *testing.T) {
 		if got := e.majority(150); test.trusted != "" && got != "b" {
 			t.Errorf("%s: most masters name %q for another slot, want b", name, got)
 		}
-		for i, tag := range e.tags() {
-			if e.owners[slotOf(tag)] != int16(i) {
-				t.Errorf("%s: the tag %s does not lead to %s", name, tag, e.masters[i])
+		for i, tags := range e.tags() {
+			if len(tags) != tagsEach || slotOf(tags[0]) == slotOf(tags[1]) {
+				t.Errorf("%s: the tags %q of %s are not of two slots", name, tags, e.masters[i])
+			}
+			for _, tag := range tags {
+				if e.owners[slotOf(tag)] != int16(i) {
+					t.Errorf("%s: the tag %s does not lead to %s", name, tag, e.masters[i])
+				}
 			}
 		}
 	}
@@ -344,8 +349,19 @@ func hintAsks(t *testing.T, c *local.RedisCluster, slot int, f func()) {
 	f()
 }
 
-// When the slot of the count of batches has moved, the fleet looks at the slots at once: until then nothing is decided on
-// that server.
+// A master that has a single slot has a tag for it.
+func TestTagOfASingleSlot(t *testing.T) {
+	t.Parallel()
+	e := countVotes([]voice{{[]claim{{0, 76, "a"}, {77, 77, "b"}, {78, slotCount - 1, "a"}}, []string{"a", "b"}}})
+	for i, tags := range e.tags() {
+		if want := map[string]int{"a": tagsEach, "b": 1}[e.masters[i]]; len(tags) != want {
+			t.Errorf("%s has the tags %q, want %d", e.masters[i], tags, want)
+		}
+	}
+}
+
+// While the slot of a count of batches is under way, and after it has moved, decisions go on: there is another count. When both
+// have moved nothing is decided, until the fleet has looked at the slots, which it does at once.
 func TestClusterCountMoves(t *testing.T) {
 	t.Parallel()
 	c := storetest.NewRedisCluster(t, local.ClusterOptions{Replicas: 1})
@@ -353,21 +369,43 @@ func TestClusterCountMoves(t *testing.T) {
 	p := f.opened(onMaster(t, c, 0, 0), 10)
 	n, err := f.fleet.route(p.Group)
 	must(t, err)
-	tag := f.fleet.view.Load().tags[n]
+	tags := f.fleet.view.Load().tags[n]
+	if len(tags) != tagsEach || tagsEach < 2 {
+		t.Fatalf("the tags are %q", tags)
+	}
 	must(t, errOf(f.createAt(p, "before")))
 	f.fleet.stop() // it looks no more
 	f.fleet.loops.Wait()
-	select {
-	case <-f.fleet.kick:
-	default:
-	}
-	must(t, c.MoveSlot(t.Context(), slotOf(tag), c.Masters[1]))
-	if _, err := f.createAt(p, "after"); !errors.Is(err, store.ErrUnavailable) {
-		t.Fatalf("%v, want ErrUnavailable", err)
-	}
-	if len(f.fleet.kick) != 1 {
-		t.Error("nothing calls for a look")
+	f.looks()
+	for i, tag := range tags {
+		last := i == len(tags)-1
+		wanted := func(when string, err error) {
+			t.Helper()
+			if last != errors.Is(err, store.ErrUnavailable) || !last && err != nil {
+				t.Errorf("count %d of %d %s: %v", i+1, len(tags), when, err)
+			}
+		}
+		raw := rawClient(t, c.Masters[0].URL())
+		must(t, raw.Del(t.Context(), f.fleet.keysOn(n, batchesKey)[i]).Err()) // as if it were at the other end already
+		hintAsks(t, c, slotOf(tag), func() { wanted("is under way", errOf(f.createAt(p, "under way "+tag))) })
+		must(t, raw.Do(t.Context(), "cluster", "setslot", slotOf(tag), "stable").Err())
+		must(t, rawClient(t, c.Masters[2].URL()).Do(t.Context(), "cluster", "setslot", slotOf(tag), "stable").Err())
+		must(t, c.MoveSlot(t.Context(), slotOf(tag), c.Masters[1]))
+		wanted("has moved", errOf(f.createAt(p, "after "+tag)))
+		if !f.looks() {
+			t.Error("nothing calls for a look")
+		}
 	}
 	must(t, f.fleet.look(t.Context()))
 	must(t, errOf(f.createAt(p, "after")))
+}
+
+// looks says whether the fleet was called on to look since this was last asked.
+func (f *fixture) looks() bool {
+	select {
+	case <-f.fleet.kick:
+		return true
+	default:
+		return false
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,13 +45,17 @@ var durableScripts = map[string]bool{createScript: true, "extend": true, "cancel
 
 // proof is that the replicas have what a batch wrote. Each batch writes, as it counts the batches: so a refusal, too, is only
 // answered by a server that its replicas still follow. It proves as much of everything that the server wrote before.
+// On a cluster it counts under keys of two slots: while one of them moves, what is written under the other is proof enough.
 type proof struct {
 	replicas int
-	counted  *redis.IntCmd
+	counts   []*redis.IntCmd
 	acks     *redis.Cmd
 }
 
-var errUnacknowledged = errors.New("undecided: not enough replicas have acknowledged the batch in time")
+var (
+	errUnacknowledged = errors.New("undecided: not enough replicas have acknowledged the batch in time")
+	errNoSlots        = errors.New("the server has no slots")
+)
 
 // open puts the count of the batch in front of its calls. Nil: nothing needs to be proved.
 func (d Durability) open(ctx context.Context, f *fleet, n *node, pipe redis.Pipeliner, calls []*call) *proof {
@@ -62,8 +67,8 @@ func (d Durability) open(ctx context.Context, f *fleet, n *node, pipe redis.Pipe
 			continue
 		}
 		p := &proof{replicas: d.Replicas}
-		if key, ok := f.keyOn(n, batchesKey); ok {
-			p.counted = pipe.Incr(ctx, key)
+		for _, key := range f.keysOn(n, batchesKey) {
+			p.counts = append(p.counts, pipe.Incr(ctx, key))
 		}
 		return p
 	}
@@ -86,19 +91,31 @@ func (p *proof) missing() error {
 	if p == nil {
 		return nil
 	}
-	err := errUnacknowledged
-	if p.counted == nil {
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	}
 	acks, failure := p.acks.Int()
 	if failure == nil {
-		failure = p.counted.Err()
+		failure = p.unwritten()
 	}
 	if failure == nil && acks >= p.replicas {
 		return nil
 	}
 	if failure != nil {
-		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, err, failure)
+		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, errUnacknowledged, failure)
 	}
-	return fmt.Errorf("%w: %w: %d of %d", store.ErrUnavailable, err, acks, p.replicas)
+	return fmt.Errorf("%w: %w: %d of %d", store.ErrUnavailable, errUnacknowledged, acks, p.replicas)
+}
+
+// unwritten is why nothing was written in front of the batch; nil: something was.
+func (p *proof) unwritten() error {
+	err := errNoSlots
+	for _, count := range p.counts {
+		if err = count.Err(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// moved says that the server does not have all the slots any more that it was taken to have.
+func (p *proof) moved() bool {
+	return p != nil && slices.ContainsFunc(p.counts, func(c *redis.IntCmd) bool { return refused(c.Err(), "MOVED") })
 }

@@ -115,10 +115,11 @@ func (s *Store) listen(ctx context.Context, n *node, lapsed func(store.HoldID), 
 		return fmt.Errorf("subscribe to %s: %w", channel, err)
 	}
 	gap()
-	canary, ok := s.fleet.keyOn(n, canaryKey(rand.Text()))
-	if !ok {
+	keys := s.fleet.keysOn(n, canaryKey(rand.Text()))
+	if len(keys) == 0 {
 		return fmt.Errorf("%s has no slots", n.addr)
 	}
+	canary := keys[0]
 	heard, looked := time.Now(), time.Time{}
 	for ctx.Err() == nil {
 		if time.Since(looked) >= listenTick {

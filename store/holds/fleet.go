@@ -35,9 +35,9 @@ type node struct {
 // view is which server has what. It is not changed once it is made.
 type view struct {
 	masters []*node
-	slots   []int16          // of a cluster: the number of the master that has the slot, or noOwner
-	tags    map[*node]string // of a cluster: a hash tag whose slot the master has
-	votes   func(int) string // of a cluster: who has the slot by the word of most masters; empty: no such word
+	slots   []int16            // of a cluster: the number of the master that has the slot, or noOwner
+	tags    map[*node][]string // of a cluster: hash tags whose slots, each another one, the master has
+	votes   func(int) string   // of a cluster: who has the slot by the word of most masters; empty: no such word
 }
 
 const noOwner = -1
@@ -210,13 +210,16 @@ func (f *fleet) masters() ([]*node, <-chan struct{}) {
 	return f.view.Load().masters, f.changed
 }
 
-// keyOn is a name whose key is on this server: on a cluster it has a hash tag added. False: the server has nothing.
-func (f *fleet) keyOn(n *node, name string) (string, bool) {
+// keysOn are names whose keys are on this server: on a cluster they have hash tags added. None: the server has nothing.
+func (f *fleet) keysOn(n *node, name string) []string {
 	if f.target.kind != cluster {
-		return name, true
+		return []string{name}
 	}
-	tag, ok := f.view.Load().tags[n]
-	return name + "{" + tag + "}", ok
+	var keys []string
+	for _, tag := range f.view.Load().tags[n] {
+		keys = append(keys, name+"{"+tag+"}")
+	}
+	return keys
 }
 
 // node is the server at an address.

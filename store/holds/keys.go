@@ -23,7 +23,7 @@ import (
 //	hf:batches[{tag}]                  string: counts batches, so that each writes something (see durability.go)
 //
 // The allotment is left out where it is the group: one allotment to a group is the default, and
-// markers are many. The last two are on every master of a cluster, under a tag that leads there. A hold's tag is its 24 bytes, not its text.
+// markers are many. The last two are on every master of a cluster, under tags that lead there. A hold's tag is its 24 bytes, not its text.
 
 const (
 	keyPrefix  = "hf:{"
@@ -59,7 +59,7 @@ func holdKeys(keys []string, p store.Place, id store.HoldID) []string {
 
 func hintKey(allotment string) string { return keyPrefix + allotment + "}:h" }
 
-// batchesKey is one for each master.
+// batchesKey is one for each master, on a cluster two.
 const batchesKey = "hf:batches"
 
 func canaryKey(random string) string { return "hf:canary:" + random }

@@ -219,7 +219,7 @@ func (s *Store) send(ctx context.Context, n *node, calls []*call) (unknown []*ca
 	proof.ask(ctx, pipe)
 	_, _ = pipe.Exec(ctx) // each reply has its own error
 	undecided := proof.missing()
-	if refused(undecided, "MOVED") { // the slot of the batches' count alone
+	if proof.moved() {
 		s.fleet.suspect()
 	}
 	for i, c := range calls {

@@ -219,6 +219,36 @@ func TestDurabilityReplicas(t *testing.T) {
 	must(t, errOf(f.Cancel(f.ctx(), undecidedCancel)))
 }
 
+// With exactly as many replicas as must have a decision, the loss of one, as by a failover, stops all decisions until another is
+// attached. The settings warn of it before, and name it then.
+func TestDurabilityOfExactlyTheReplicas(t *testing.T) {
+	t.Parallel()
+	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 2})
+	f := onFleet(t, set.URL(), durable(Durability{Replicas: 2}), withTimeout(300*time.Millisecond))
+	p := f.opened("show", 10)
+	decides := func() error { return errOf(f.createAt(p, "request")) }
+	storetest.Eventually(t, patience, decides)
+	told := func(bad, weak string) func() error {
+		return func() error {
+			b, w, err := f.CheckSettings(t.Context())
+			if err == nil && (!strings.Contains(fmt.Sprint(b), bad) || bad == "" && len(b) > 0 || !strings.Contains(fmt.Sprint(w), weak)) {
+				err = fmt.Errorf("bad %q, weak %q; want %q and %q", b, w, bad, weak)
+			}
+			return err
+		}
+	}
+	const enough = "have at least 3, or set a lower N"
+	must(t, told("", enough)())
+	set.Servers[2].Kill()
+	storetest.Eventually(t, patience, told("durability is replicas:2, but with 1 attached nothing is decided: have at least 3", ""))
+	if err := decides(); !errors.Is(err, errUnacknowledged) {
+		t.Errorf("with one replica: %v, want it to be undecided", err)
+	}
+	must(t, set.Servers[2].Restart(t.Context()))
+	storetest.Eventually(t, patience, told("", enough))
+	storetest.Eventually(t, patience, decides)
+}
+
 // acknowledged returns nil when a master's only replica has said that it has everything.
 func acknowledged(t *testing.T, master *local.Redis) error {
 	info, err := rawClient(t, master.URL()).Info(t.Context(), "replication").Result()

@@ -61,12 +61,33 @@ func (s *Store) checkServer(ctx context.Context, client *redis.Client) (bad, wea
 	} else if fields["aof_enabled"] == "0" {
 		weak = append(weak, "appendonly is no: a crash of Redis loses acknowledged holds (never oversells): set it to yes")
 	}
+	if n := s.durable.Replicas; n > 0 {
+		switch attached := attachedReplicas(fields); {
+		case attached < n:
+			bad = append(bad, fmt.Sprintf("durability is replicas:%d, but with %d attached nothing is decided: "+
+				"have at least %d, so that one may fail, or set a lower N", n, attached, n+1))
+		case attached == n:
+			weak = append(weak, fmt.Sprintf("durability is replicas:%d, and no more are attached: when one fails or is promoted, nothing is decided "+
+				"until another is attached: have at least %d, or set a lower N", n, n+1))
+		}
+	}
 	// INFO has this field only if both settings are above 0.
 	if _, guarded := fields["min_slaves_good_slaves"]; !guarded && (s.fleet.target.kind == sentinel || s.durable.Replicas > 0) {
 		weak = append(weak, "min-replicas-to-write is 0: a master that is cut off goes on deciding until it is replaced, "+
 			"and what it decides is lost (never oversold): set it to 1 or more, and min-replicas-max-lag to 1 or 2")
 	}
 	return bad, weak, nil
+}
+
+// attachedReplicas is how many replicas follow a server.
+func attachedReplicas(info map[string]string) int {
+	n := 0
+	for name, value := range info {
+		if strings.HasPrefix(name, "slave") && strings.Contains(value, "state=online") {
+			n++
+		}
+	}
+	return n
 }
 
 // checkFsync says what keeps a server from having each decision on its disk before it is answered.

@@ -15,6 +15,7 @@ import (
 const (
 	slotCount = 1 << 14
 	mostTags  = 1 << 20 // enough to find one for each slot
+	tagsEach  = 2       // on each master, of as many slots: one that is moving leaves the other
 )
 
 // slotOf is the slot of a cluster that a hash tag belongs to: CRC16 (XMODEM).
@@ -63,9 +64,9 @@ func (f *fleet) pollNodes(ctx context.Context) error {
 	}
 	e := countVotes(voices)
 	err := f.follow(e.masters, func(v *view) {
-		v.slots, v.votes, v.tags = e.owners, e.majority, map[*node]string{}
-		for i, tag := range e.tags() {
-			v.tags[v.masters[i]] = tag
+		v.slots, v.votes, v.tags = e.owners, e.majority, map[*node][]string{}
+		for i, tags := range e.tags() {
+			v.tags[v.masters[i]] = tags
 		}
 	})
 	if err != nil {
@@ -223,15 +224,29 @@ func (e *election) majority(slot int) string {
 	return ""
 }
 
-// tags are hash tags, one on each master.
-func (e *election) tags() []string {
-	tags := make([]string, len(e.masters))
-	for i, missing := 0, len(tags); missing > 0 && i < mostTags; i++ {
-		tag := strconv.Itoa(i)
-		if n := e.owners[slotOf(tag)]; n != noOwner && tags[n] == "" {
-			tags[n] = tag
-			missing--
+// tags are hash tags on each master, of tagsEach slots if it has so many.
+func (e *election) tags() [][]string {
+	tags, room := make([][]string, len(e.masters)), make([]int, len(e.masters))
+	for _, n := range e.owners {
+		if n != noOwner && room[n] < tagsEach {
+			room[n]++
 		}
+	}
+	missing := 0
+	for _, n := range room {
+		missing += n
+	}
+	taken := map[int]bool{}
+	for i := 0; missing > 0 && i < mostTags; i++ {
+		tag := strconv.Itoa(i)
+		slot := slotOf(tag)
+		n := e.owners[slot]
+		if n == noOwner || len(tags[n]) == room[n] || taken[slot] {
+			continue
+		}
+		taken[slot] = true
+		tags[n] = append(tags[n], tag)
+		missing--
 	}
 	return tags
 }

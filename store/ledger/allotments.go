@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,8 +16,10 @@ const (
 	selectAllotment  = `select ` + allotmentColumns + ` from allotments where id = $1::text`
 	lockAllotment    = selectAllotment + ` for update`
 	selectAllotments = `select ` + allotmentColumns + ` from allotments where id > $1::text order by id limit $2::bigint`
-	selectCreated    = `select created::text from allotments where id = $1::text`
-	insertAllotment  = `insert into allotments (id, group_id, buckets, capacity, state, late_confirm, hold_duration_ms,
+	selectInRedis    = `select ` + allotmentColumns + ` from allotments
+		where id > $1::text and (retired_at is null or retired_at >= $2::timestamptz) order by id limit $3::bigint`
+	selectCreated   = `select created::text from allotments where id = $1::text`
+	insertAllotment = `insert into allotments (id, group_id, buckets, capacity, state, late_confirm, hold_duration_ms,
 			max_hold_duration_ms, max_per_hold, max_per_buyer, opens_at, closes_at, created)
 		values ($1::text, $2::text, $3::integer, $4::bigint, $5::smallint, $6::smallint, $7::bigint, $8::bigint, $9::bigint,
 			$10::bigint, $11::timestamptz, $12::timestamptz, $13::text::jsonb)
@@ -100,6 +103,15 @@ func (l *Ledger) ListAllotments(ctx context.Context, after string, limit int) ([
 	var found []store.Allotment
 	err := l.look(ctx, l.reads, l.opts.CallTimeout, func(b *pgx.Batch) {
 		b.Queue(selectAllotments, after, limit).Query(collectAllotments(&found))
+	})
+	return found, err
+}
+
+// InRedis implements store.Adoption.
+func (l *Ledger) InRedis(ctx context.Context, since time.Time, after string, limit int) ([]store.Allotment, error) {
+	var found []store.Allotment
+	err := l.look(ctx, l.background, l.opts.CallTimeout, func(b *pgx.Batch) {
+		b.Queue(selectInRedis, after, since, limit).Query(collectAllotments(&found))
 	})
 	return found, err
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -134,11 +135,22 @@ func TestListAllotments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	f.wantPages("all", ids, f.ListAllotments)
+	f.exec(f.connect(), `update allotments set state = 3, retired_at = case when id = 'a0' then now() - interval '2 days' else now() end
+		where id in ('a0', 'b')`)
+	f.wantPages("in Redis", []string{"a", "a-1", "b", "b-b", "c"}, func(ctx context.Context, after string, limit int) ([]store.Allotment, error) {
+		return f.InRedis(ctx, time.Now().Add(-24*time.Hour), after, limit)
+	})
+}
+
+// wantPages reads a list of allotments, two at a time.
+func (f *fixture) wantPages(name string, want []string, list func(context.Context, string, int) ([]store.Allotment, error)) {
+	f.t.Helper()
 	var got []string
 	for after := ""; ; after = got[len(got)-1] {
-		page, err := f.ListAllotments(t.Context(), after, 2)
+		page, err := list(f.t.Context(), after, 2)
 		if err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 		for _, a := range page {
 			got = append(got, a.Allotment)
@@ -147,7 +159,7 @@ func TestListAllotments(t *testing.T) {
 			break
 		}
 	}
-	if diff := cmp.Diff(ids, got); diff != "" {
-		t.Errorf("ids (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		f.t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
 }

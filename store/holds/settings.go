@@ -64,7 +64,7 @@ func (s *Store) checkServer(ctx context.Context, client *redis.Client) (bad, wea
 	if n := s.durable.Replicas; n > 0 {
 		switch attached := attachedReplicas(fields); {
 		case attached < n:
-			bad = append(bad, fmt.Sprintf("durability is replicas:%d, but with %d attached nothing is decided: "+
+			weak = append(weak, fmt.Sprintf("durability is replicas:%d, but with %d attached nothing is decided: "+
 				"have at least %d, so that one may fail, or set a lower N", n, attached, n+1))
 		case attached == n:
 			weak = append(weak, fmt.Sprintf("durability is replicas:%d, and no more are attached: when one fails or is promoted, nothing is decided "+

@@ -23,6 +23,9 @@ type life struct {
 	confirmed time.Duration // it was sold then; never: nobody was told so
 	sold      *Sale         // the first answer that names the sale
 	open      bool          // whether it was sold is not known from answers
+
+	lost time.Duration // a fault may have lost it then; never: none can have
+	gone bool          // and it is seen to have been lost
 }
 
 // lives returns the hold of each buyer, in the order of their first calls.
@@ -32,7 +35,7 @@ func (h *History) lives() []*life {
 	for _, c := range h.Calls {
 		l := byBuyer[c.Buyer]
 		if l == nil {
-			l = &life{buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never}
+			l = &life{buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never, lost: never}
 			byBuyer[c.Buyer] = l
 			all = append(all, l)
 		}
@@ -42,7 +45,11 @@ func (h *History) lives() []*life {
 		l.gather(h.Window)
 	}
 	h.resolve(all)
-	prolong(all)
+	if h.Faults == nil {
+		prolong(all)
+	} else {
+		h.endure(all)
+	}
 	return all
 }
 
@@ -150,7 +157,7 @@ func (h *History) resolve(all []*life) {
 		there[hold.Buyer] = true
 	}
 	for _, l := range all {
-		if l.hold == nil && l.from != never && !there[h.Buyer(l.buyer).ID] {
+		if l.hold == nil && l.from != never && !there[h.Buyer(l.buyer).ID] && !h.forgotten(l) {
 			l.from = never // nothing came of it
 		}
 	}
@@ -183,11 +190,12 @@ func peak(lives []*life) (units int64, at time.Duration) {
 func certain(lives []*life) *steps {
 	var s steps
 	for _, l := range lives {
-		if l.confirmed != never && l.confirmed <= l.lapseFirst {
+		until := min(l.lapseFirst, l.lost)
+		if l.confirmed != never && l.confirmed <= until {
 			s.add(min(l.known, l.confirmed), never, l.quantity)
 			continue
 		}
-		s.add(l.known, l.lapseFirst, l.quantity)
+		s.add(l.known, until, l.quantity)
 		s.add(l.confirmed, never, l.quantity)
 	}
 	return &s

@@ -1,0 +1,138 @@
+package cases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/cmd/faults/record"
+	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
+)
+
+// How much more a server may have after healing than before: what is not given back grows with each call that meets a fault.
+const (
+	moreGoroutines = 100
+	moreFiles      = 60
+	moreHeapMiB    = 64
+	vitalsLimit    = 15 * time.Second // idle connections and batches end in their time
+)
+
+// judgeVitals waits until each server has about as many goroutines, connections and as much memory as before.
+func (s *Stage) judgeVitals(ctx context.Context, p *Played) {
+	for i, server := range s.World.Servers {
+		var problem string
+		for began := s.now(); s.now()-began < vitalsLimit; {
+			v, err := server.Vitals(ctx)
+			if err != nil {
+				problem = err.Error()
+			} else if problem = unhealthy(s.before[i], v); problem == "" {
+				break
+			}
+			if pause(ctx, 10*readEvery) != nil {
+				break
+			}
+		}
+		if problem != "" {
+			p.fail("server %d is not back to normal after healing: %s", i+1, problem)
+		}
+	}
+}
+
+func unhealthy(before, after world.Vitals) string {
+	for _, v := range []struct {
+		what                string
+		before, after, more float64
+	}{
+		{"goroutines", before.Goroutines, after.Goroutines, moreGoroutines},
+		{"open files", before.Files, after.Files, moreFiles},
+		{"MiB of heap", before.HeapMiB, after.HeapMiB, moreHeapMiB},
+	} {
+		if v.after > v.before+v.more {
+			return fmt.Sprintf("%.0f %s, before it had %.0f", v.after, v.what, v.before)
+		}
+	}
+	return ""
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// count says what callers met.
+func count(h *history.History, v *history.Verdict) record.Calls {
+	c := record.Calls{Oversold: v.Oversold, Lost: v.Lost, Refused: v.Refusals, FalseNoes: v.ValidRefusals}
+	for _, call := range h.Calls {
+		switch {
+		case call.Outcome == history.NoAnswer:
+			c.Unknown++
+		case call.Outcome == history.Trouble:
+			c.Trouble++
+		case call.Outcome == history.Done && call.Kind == history.ConfirmHold:
+			c.Sold++
+		case call.Outcome == history.Done:
+			c.Granted++
+		}
+		if call.Kind == history.CreateHold {
+			c.Requests++
+		}
+	}
+	return c
+}
+
+// times measures how long things took while something was broken, and after.
+func times(h *history.History, silent map[string]bool) record.Times {
+	var t record.Times
+	var decided []time.Duration // when
+	var took []time.Duration    // answers to requests sent meanwhile
+	for _, c := range h.Calls {
+		if c.Kind != history.CreateHold {
+			continue
+		}
+		if c.Outcome == history.Done || c.Outcome == history.Refused {
+			decided = append(decided, c.Answered)
+		}
+		if !within(h.Faults, c.Sent) || silent[c.Server] || (c.Server == "" && len(silent) > 0) {
+			continue
+		}
+		if c.Outcome == history.NoAnswer {
+			took = append(took, never)
+			continue
+		}
+		took = append(took, c.Answered-c.Sent)
+	}
+	slices.Sort(decided)
+	slices.Sort(took)
+	if n := len(took); n > 0 {
+		t.P99 = ms(min(took[min(n-1, n*99/100)], time.Minute))
+	}
+	for _, f := range h.Faults {
+		t.Fault = max(t.Fault, ms(f.Until-f.From))
+		gap, back := silence(decided, f)
+		t.Unavailable, t.Recovery = max(t.Unavailable, ms(gap)), max(t.Recovery, ms(back))
+	}
+	return t
+}
+
+func within(faults []history.Fault, at time.Duration) bool {
+	return slices.ContainsFunc(faults, func(f history.Fault) bool { return f.From <= at && at <= f.Until })
+}
+
+// silence is the longest time between two decisions that overlaps with a fault or the second after it, and how long after
+// its end the next one came.
+func silence(decided []time.Duration, f history.Fault) (gap, back time.Duration) {
+	last := f.From
+	back = never
+	for _, at := range decided {
+		if at >= f.From && last <= f.Until+time.Second {
+			gap = max(gap, at-max(last, f.From))
+		}
+		last = max(last, at)
+		if at > f.Until {
+			back = min(back, at-f.Until)
+		}
+	}
+	if back == never {
+		back = 0 // the load had ended
+	}
+	return gap, back
+}

@@ -1,0 +1,158 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
+)
+
+// Row is what the page says of a case beside its result.
+type Row struct {
+	Case                               string // such as F05, or F09-none
+	Title, Deployment, Fault, Expected string
+	NotApplicable                      string // why it is no case; then nothing else but Case and Title counts
+	SlowOK                             string // why answers may take longer
+}
+
+// answerTarget is how long an answer may take at p99, in milliseconds.
+const answerTarget = 100
+
+const head = `<!-- Written by cmd/faults from docs/faults.json. Do not edit: make faults ARGS='--record docs/faults.json' -->
+
+# What faults do
+
+Each row is a case of ` + "`make faults`" + `: real servers on loopback, callers who write down every call, one fault, and a checker
+over what callers were told and over both stores. In every case it looks for: anything oversold; a refusal while enough was free;
+an acknowledged hold that could not be confirmed until its deadline; a sale that is there twice; a repeat that is answered
+otherwise; and stock that does not add up within 5 s of healing. A case fails, too, when its fault did not hit.
+
+- *hits*: the signs that the fault was there. *unavailable*: the longest time without a decision, of all servers together.
+- *back*: from the end of the fault to the next decision. *p99*: of answers of any kind, UNAVAILABLE included, to requests sent
+  while the fault lasted; asked for are 100 ms. *adds up*: from the end of the fault until both stores agreed.
+- *control*: the same case with the guards named taken out of the program, which must fail.
+
+A hold that was acknowledged and is *lost* is told to its owner as HOLD_LAPSED, where the deployment does not promise more.
+
+`
+
+// Page is the record for people.
+func (r *Record) Page(rows []Row) string {
+	var b strings.Builder
+	b.WriteString(head)
+	b.WriteString("| # | fault | where | expected | hits | seen | unavailable | back | p99 | adds up | control |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
+	for _, row := range rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(r.cells(row), " | "))
+	}
+	b.WriteString(r.failures(rows))
+	b.WriteString(r.randomRuns())
+	return b.String()
+}
+
+func (r *Record) cells(row Row) []string {
+	if row.NotApplicable != "" {
+		return []string{row.Case, cell(row.Title), "", "does not apply: " + cell(row.NotApplicable), "", "", "", "", "", "", ""}
+	}
+	start := []string{row.Case, cell(row.Fault), row.Deployment, cell(row.Expected)}
+	result, there := r.Of(row.Case)
+	switch {
+	case !there:
+		return append(start, "", "**not run yet**", "", "", "", "", "")
+	case result.Skipped != "":
+		return append(start, "", "**skipped**: "+cell(result.Skipped), "", "", "", "", "")
+	}
+	t := result.Times
+	return append(start, hits(result.Hits), result.seen(), millis(t.Unavailable), millis(t.Recovery), p99(t.P99, row.SlowOK), millis(t.Settled),
+		result.Control.text())
+}
+
+func (r Result) seen() string {
+	c := r.Calls
+	text := fmt.Sprintf("%s requests: %s granted, %s refused, %s trouble, %s unanswered; %s sold; oversold %d, false refusals %d, lost %d",
+		figures.Count(c.Requests), figures.Count(c.Granted), figures.Count(c.Refused), figures.Count(c.Trouble), figures.Count(c.Unknown),
+		figures.Count(c.Sold), c.Oversold, c.FalseNoes, c.Lost)
+	if r.Linear != "" {
+		text += "; small history: " + r.Linear
+	}
+	if len(r.Failures) > 0 {
+		text = fmt.Sprintf("**failed** (%d); ", len(r.Failures)) + text
+	}
+	return text
+}
+
+func (c *Control) text() string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Failure == "":
+		return strings.Join(c.Guards, ", ") + ": **not missed**"
+	default:
+		return strings.Join(c.Guards, ", ") + ": fails"
+	}
+}
+
+func hits(all []Hit) string {
+	var texts []string
+	for _, h := range all {
+		texts = append(texts, fmt.Sprintf("%s %s", figures.Count(h.Count), h.What))
+	}
+	return cell(strings.Join(texts, ", "))
+}
+
+func millis(ms float64) string { return figures.Millis(ms) + " ms" }
+
+func p99(ms float64, slowOK string) string {
+	switch {
+	case ms <= answerTarget:
+		return millis(ms)
+	case slowOK != "":
+		return millis(ms) + " (" + cell(slowOK) + ")"
+	default:
+		return "**" + millis(ms) + "**"
+	}
+}
+
+// failures are told in full below the table.
+func (r *Record) failures(rows []Row) string {
+	var b strings.Builder
+	for _, row := range rows {
+		result, _ := r.Of(row.Case)
+		for _, f := range result.Failures {
+			fmt.Fprintf(&b, "- **%s**: %s\n", row.Case, cell(f))
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "\n## Failed\n\n" + b.String()
+}
+
+func (r *Record) randomRuns() string {
+	if len(r.Random) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\n## Random faults\n\n| where | guards taken out | seed | time | faults that hit | seen | p99 | result |\n|---|---|---|---|---|---|---|---|\n")
+	for _, x := range r.Random {
+		outcome := "clean"
+		if len(x.Failures) > 0 {
+			outcome = "**failed**: " + cell(x.Failures[0])
+		}
+		if len(x.Without) > 0 {
+			outcome = "**not missed**"
+			if len(x.Failures) > 0 {
+				outcome = "fails: " + cell(x.Failures[0])
+			}
+		}
+		seen := Result{Calls: x.Calls, Linear: x.Linear}.seen()
+		fmt.Fprintf(&b, "| %s | %s | %d | %s s, %d rounds | %s | %s | %s | %s |\n", x.Deployment, strings.Join(x.Without, ", "), x.Seed,
+			figures.Count(x.Seconds), x.Rounds, hits(x.Hits), seen, p99(x.P99, "all faults"), outcome)
+	}
+	return b.String()
+}
+
+// cell keeps a text from ending a cell of a table.
+func cell(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(text, "|", `\|`), "\n", " ")
+}

@@ -1,0 +1,64 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+// Books are what both stores have on an allotment, read past the servers.
+type Books struct {
+	Capacity, Available, Held, Confirming, Shrinking, Sold int64 // in Redis
+	Epoch                                                  int64
+
+	LedgerCapacity, LedgerSold, LedgerEpoch int64
+	Rows                                    int64 // units of the rows that are sales, less what was cancelled
+}
+
+// Books reads both stores, Redis first: of what moves towards the ledger it may show less there than is.
+func (w *World) Books(ctx context.Context, allotment string) (Books, error) {
+	var b Books
+	counters, err := w.Client.HGetAll(ctx, "hf:{"+allotment+"}:c").Result()
+	if err != nil {
+		return b, fmt.Errorf("read the counters: %w", err)
+	}
+	for name, to := range map[string]*int64{
+		"capacity": &b.Capacity, "available": &b.Available, "held": &b.Held, "confirming": &b.Confirming,
+		"shrinking": &b.Shrinking, "sold": &b.Sold, "epoch": &b.Epoch,
+	} {
+		if *to, err = strconv.ParseInt(counters[name], 10, 64); err != nil {
+			return b, fmt.Errorf("counter %s is %q", name, counters[name])
+		}
+	}
+	conn, err := w.Connect(ctx)
+	if err != nil {
+		return b, err
+	}
+	defer conn.Close(ctx)
+	err = conn.QueryRow(ctx, `select a.capacity, a.sold, a.epoch,
+		coalesce((select sum(quantity - cancelled_quantity) from outcomes where allotment_id = a.id and verdict = 'SOLD' and kind = 'SALE'), 0)
+		from allotments a where a.id = $1`, allotment).Scan(&b.LedgerCapacity, &b.LedgerSold, &b.LedgerEpoch, &b.Rows)
+	if err != nil {
+		return b, fmt.Errorf("read the ledger: %w", err)
+	}
+	return b, nil
+}
+
+// Problem says what does not add up; nothing if all does. atRest: nothing is under way, so the stores must agree.
+func (b Books) Problem(atRest bool) string {
+	sum := b.Available + b.Held + b.Confirming + b.Shrinking + b.Sold
+	switch {
+	case b.LedgerSold > b.LedgerCapacity || b.Rows > b.LedgerCapacity:
+		return fmt.Sprintf("oversold: %d in the ledger's row, %d in rows of sales, of %d", b.LedgerSold, b.Rows, b.LedgerCapacity)
+	case b.Rows != b.LedgerSold:
+		return fmt.Sprintf("the ledger's row has sold %d, its rows of sales %d", b.LedgerSold, b.Rows)
+	case sum != b.Capacity:
+		return fmt.Sprintf("Redis: %d available + %d held + %d confirming + %d shrinking + %d sold of %d",
+			b.Available, b.Held, b.Confirming, b.Shrinking, b.Sold, b.Capacity)
+	case b.Epoch != b.LedgerEpoch:
+		return fmt.Sprintf("epoch %d in Redis, %d in the ledger", b.Epoch, b.LedgerEpoch)
+	case atRest && (b.Capacity != b.LedgerCapacity || b.Sold != b.LedgerSold):
+		return fmt.Sprintf("Redis has sold %d of %d, the ledger %d of %d", b.Sold, b.Capacity, b.LedgerSold, b.LedgerCapacity)
+	}
+	return ""
+}

@@ -1,0 +1,234 @@
+// Package world is what faults are done to: Holdfast servers on private stores, as processes of their own, with a link that
+// can fail between any two of them.
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	goredis "github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/program"
+	"github.com/holdfast-inventory/holdfast/store/local"
+)
+
+const (
+	database     = "holdfast"
+	stopPatience = 20 * time.Second
+)
+
+// Settings are what a world is made of.
+type Settings struct {
+	Holdfast string // the program
+	Servers  int
+	Redis    local.RedisOptions
+	Flags    []string // of each server
+}
+
+// World is the programs and the links.
+type World struct {
+	Settings
+
+	Redis    *local.Redis
+	Postgres *local.Postgres
+	Servers  []*Server
+	// Client talks to Redis past every link. Its errors are those of Redis.
+	Client *goredis.Client
+}
+
+// Server is one Holdfast, which may be ended and started again.
+type Server struct {
+	*program.Server
+
+	Callers, ToRedis, ToPostgres *Link
+	Environment                  []string
+
+	world *World
+}
+
+// New starts everything.
+func New(ctx context.Context, s Settings) (_ *World, err error) {
+	w := &World{Settings: s}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close()) //nolint:contextcheck // what was started is stopped, though ctx may be done
+		}
+	}()
+	starts, starting := errgroup.WithContext(ctx)
+	starts.Go(func() (err error) {
+		w.Redis, err = local.StartRedis(starting, s.Redis)
+		return err
+	})
+	starts.Go(func() (err error) {
+		if w.Postgres, err = local.StartPostgres(starting, local.PostgresOptions{}); err == nil {
+			err = w.Postgres.CreateDatabase(starting, database)
+		}
+		return err
+	})
+	if err := starts.Wait(); err != nil {
+		return w, err
+	}
+	w.Client = goredis.NewClient(&goredis.Options{Addr: w.Redis.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true})
+	for range s.Servers {
+		if _, err := w.Add(ctx); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// Add starts one more server.
+func (w *World) Add(ctx context.Context) (*Server, error) {
+	s := &Server{world: w}
+	for _, l := range []struct {
+		link **Link
+		to   string
+	}{{&s.ToRedis, w.Redis.Addr()}, {&s.ToPostgres, w.Postgres.Addr()}} {
+		link, err := NewLink(l.to)
+		if err != nil {
+			return nil, err
+		}
+		*l.link = link
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	link, err := NewLink(s.Addr())
+	if err != nil {
+		return nil, err
+	}
+	s.Callers = link
+	w.Servers = append(w.Servers, s)
+	return s, nil
+}
+
+// Start starts a server that has ended, for callers at the same address.
+func (s *Server) Start(ctx context.Context) (err error) {
+	stores := program.Stores{
+		RedisURL: "redis://" + s.ToRedis.Addr() + "/0", PostgresURL: through(s.ToPostgres, s.world.Postgres.URL(database)),
+	}
+	s.Server, err = program.Serve(ctx, s.world.Holdfast, stores, program.Settings{Flags: s.world.Flags, Environment: s.Environment})
+	if err == nil && s.Callers != nil {
+		err = s.Callers.Lead(s.Addr())
+	}
+	return err
+}
+
+// through is a URL that leads over a link.
+func through(l *Link, text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		panic(fmt.Sprintf("a private server's URL: %v", err)) // it is ours
+	}
+	u.Host = l.Addr()
+	return u.String()
+}
+
+// Running tells whether the server's process is there.
+func (s *Server) Running() bool {
+	select {
+	case <-s.Ended():
+		return false
+	default:
+		return true
+	}
+}
+
+// Addresses are where callers turn to.
+func (w *World) Addresses() []string {
+	var all []string
+	for _, s := range w.Servers {
+		all = append(all, s.Callers.Addr())
+	}
+	return all
+}
+
+// SQL runs statements on the ledger's database, past every link.
+func (w *World) SQL(ctx context.Context, statements string) error {
+	conn, err := w.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, statements); err != nil {
+		return fmt.Errorf("%s: %w", statements, err)
+	}
+	return nil
+}
+
+// Connect opens a session of the ledger's database, past every link.
+func (w *World) Connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.Connect(ctx, w.Postgres.URL(database))
+	if err != nil {
+		return nil, fmt.Errorf("connect to Postgres: %w", err)
+	}
+	return conn, nil
+}
+
+// Mend brings everything back that a fault may have left broken: what stands still goes on, what has ended is started.
+func (w *World) Mend(ctx context.Context) error {
+	w.Redis.Resume()
+	w.Postgres.Resume()
+	var failures []error
+	if ended(w.Redis.Exited()) {
+		failures = append(failures, w.Redis.Restart(ctx))
+	}
+	if ended(w.Postgres.Exited()) {
+		failures = append(failures, w.Postgres.Restart(ctx))
+	}
+	for _, s := range w.Servers {
+		failures = append(failures, s.ToRedis.Heal(), s.ToPostgres.Heal(), s.Callers.Heal())
+		if s.Running() {
+			failures = append(failures, s.Resume())
+		} else {
+			failures = append(failures, s.Start(ctx))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func ended(exited <-chan struct{}) bool {
+	select {
+	case <-exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close ends everything, the servers first. Every step is taken, even if one fails.
+func (w *World) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
+	defer cancel()
+	var all errgroup.Group
+	for _, s := range w.Servers {
+		all.Go(func() error {
+			if !s.Running() {
+				return nil
+			}
+			_ = s.Resume() // it may be ending
+			return s.Stop(stopPatience)
+		})
+	}
+	failures := []error{all.Wait()}
+	for _, s := range w.Servers {
+		s.Callers.Close()
+		s.ToRedis.Close()
+		s.ToPostgres.Close()
+	}
+	if w.Client != nil {
+		failures = append(failures, w.Client.Close())
+	}
+	if w.Redis != nil {
+		failures = append(failures, w.Redis.Close(ctx))
+	}
+	if w.Postgres != nil {
+		failures = append(failures, w.Postgres.Close(ctx))
+	}
+	return errors.Join(failures...)
+}

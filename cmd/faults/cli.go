@@ -26,6 +26,7 @@ type settings struct {
 	Servers  int           `default:"3" placeholder:"N" help:"Holdfast servers."`
 	Seed     uint64        `placeholder:"N" help:"Where the random numbers start. 0: anywhere, and it is printed."`
 	Holdfast string        `placeholder:"FILE" help:"The program to break things under. Empty: built from the working directory."`
+	Keep     bool          `help:"Keep the histories even if all is well."`
 	Record   string        `placeholder:"FILE.json" help:"Put what was found there, and the page that shows it beside it."`
 	Render   bool          `help:"Only write the page of --record anew."`
 }

@@ -66,6 +66,9 @@ func play(ctx context.Context, s *settings, out io.Writer) (err error) {
 // close ends what runs, and keeps the histories if something failed.
 func (p *player) close() error {
 	err := p.leave()
+	if len(p.failed) == 0 && p.Keep {
+		return err
+	}
 	if len(p.failed) == 0 {
 		return errors.Join(err, os.RemoveAll(p.scratch))
 	}

@@ -17,6 +17,12 @@
 // before), NAME.lock and the folder NAME with the server's data. The lock is held by the server
 // and all of its children, so a folder is free exactly when the last of them is gone.
 //
+// # Sets of Redis
+//
+// StartSentinel starts a master with replicas and three Sentinels, StartRedisCluster a cluster of three masters. Each node is
+// a server like any other: Kill, Pause, Resume and Restart are its own. Nodes keep the role that they were given last in a
+// file of theirs, as in production. The link among the nodes of a cluster is on the port 10,000 below a node's.
+//
 // # As root
 //
 // Postgres refuses to run as root and Redis should not, so under root they run as the owner of their

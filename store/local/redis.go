@@ -2,9 +2,12 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +36,16 @@ type Redis struct{ server }
 // StartRedis starts a private redis-server and returns when it has loaded its data and answers. ctx bounds the start
 // alone. An error carries the end of the server's log; ErrNotInstalled and ErrInUse can be told apart.
 func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
+	return startRedis(ctx, opts, redisRole{})
+}
+
+// redisRole is what makes a Redis part of a set of servers.
+type redisRole struct {
+	config string                  // what its configuration file begins with; empty: it has none
+	args   func(port int) []string // more arguments; nil: none
+}
+
+func startRedis(ctx context.Context, opts RedisOptions, role redisRole) (*Redis, error) {
 	binary, err := findRedis()
 	if err != nil {
 		return nil, err
@@ -46,9 +59,19 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 		env:    opts.Env,
 		stop:   syscall.SIGTERM,
 		args: func(data string, port int) []string {
-			return append(command[1:len(command):len(command)], opts.args(data, port)...)
+			args := command[1:len(command):len(command)]
+			if role.config != "" {
+				args = append(args, filepath.Join(data, configFile))
+			}
+			if role.args != nil {
+				args = append(args, role.args(port)...)
+			}
+			return append(args, opts.args(data, port)...)
 		},
-		ready: r.ready,
+		ready: r.redisReady,
+	}
+	if role.config != "" {
+		r.spec.prepare = func(context.Context, runner) error { return r.folder.makeConfig(role.config) }
 	}
 	if err := r.open(ctx, opts.Dir, opts.Port, opts.Log); err != nil {
 		return nil, err
@@ -56,7 +79,7 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	return r, nil
 }
 
-// URL names database 0, in the form that go-redis's ParseURL and `holdfast serve --redis-url` take.
+// URL names database 0, in the form that `holdfast serve --redis-url` takes.
 func (r *Redis) URL() string { return "redis://" + r.Addr() + "/0" }
 
 // args are settings without a file, so that no file of the system is read.
@@ -73,19 +96,36 @@ func (o RedisOptions) args(data string, port int) []string {
 	}, o.ExtraArgs...)
 }
 
-// ready asks for the process id, since on a port that we lost to another Redis that one would answer.
-func (r *Redis) ready(ctx context.Context, pid int) error {
+// configFile is in the data folder: the server rewrites it when its role changes, so that a restart keeps the role.
+const configFile = "server.conf"
+
+// makeConfig makes the configuration file, unless there is one from an earlier start.
+func (f *folder) makeConfig(text string) error {
+	path := filepath.Join(f.data, configFile)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if os.IsExist(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("configuration file: %w", err)
+	}
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("configuration file: %w", err)
+	}
+	return f.give(path)
+}
+
+// redisReady asks for the process id, since on a port that we lost to another Redis that one would answer.
+func (s *server) redisReady(ctx context.Context, pid int) error {
 	// go-redis logs each failed dial, and while a server starts they all fail.
 	dialer := net.Dialer{Timeout: time.Second}
-	conn, err := dialer.DialContext(ctx, "tcp4", r.Addr())
+	conn, err := dialer.DialContext(ctx, "tcp4", s.Addr())
 	if err != nil {
 		return fmt.Errorf("dial: %w", err)
 	}
 	_ = conn.Close() // nothing was sent
-	client := redis.NewClient(&redis.Options{
-		Addr: r.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, PoolSize: 1,
-		DialerRetries: 1, DialTimeout: time.Second, ReadTimeout: time.Second, ContextTimeoutEnabled: true,
-	})
+	client := ask(s.Addr())
 	defer client.Close()
 	if err := client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("ping: %w", err)
@@ -98,4 +138,12 @@ func (r *Redis) ready(ctx context.Context, pid int) error {
 		return fmt.Errorf("%w: another Redis answers on it", errPortTaken)
 	}
 	return nil
+}
+
+// ask makes a client for a few questions; it tries each once.
+func ask(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1, PoolSize: 1,
+		DialerRetries: 1, DialTimeout: time.Second, ReadTimeout: time.Second, ContextTimeoutEnabled: true,
+	})
 }

@@ -57,7 +57,12 @@ func requireMain(t testing.TB) {
 
 // instance is what both servers can do.
 type instance interface {
+	ending
 	Exited() <-chan struct{}
+}
+
+// ending is what is closed at a test's end.
+type ending interface {
 	Close(ctx context.Context) error
 	LogTail() string
 }
@@ -84,6 +89,33 @@ func NewRedis(t testing.TB, opts local.RedisOptions) *local.Redis {
 	}
 	closeAtEnd(t, "Redis", r)
 	return r
+}
+
+// NewSentinel starts a master, replicas and three Sentinels for this test alone. They are stopped at the test's end.
+// It takes some seconds.
+func NewSentinel(t testing.TB, opts local.SentinelOptions) *local.RedisSentinel {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	s, err := local.StartSentinel(ctx, opts)
+	if err != nil {
+		t.Fatalf("storetest: %v", err)
+	}
+	closeAtEnd(t, "Sentinel set", s)
+	return s
+}
+
+// NewRedisCluster starts a Redis Cluster for this test alone. It is stopped at the test's end. It takes some seconds.
+func NewRedisCluster(t testing.TB, opts local.ClusterOptions) *local.RedisCluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	c, err := local.StartRedisCluster(ctx, opts)
+	if err != nil {
+		t.Fatalf("storetest: %v", err)
+	}
+	closeAtEnd(t, "Redis Cluster", c)
+	return c
 }
 
 // NewPostgres starts a Postgres for this test alone, which may kill, pause and restart it. It is stopped at the
@@ -120,7 +152,7 @@ func StateDir(t testing.TB) string {
 }
 
 // closeAtEnd shows the server's log when the test failed, since the cause is often there.
-func closeAtEnd(t testing.TB, name string, server instance) {
+func closeAtEnd(t testing.TB, name string, server ending) {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("end of the log of this test's %s:\n%s", name, server.LogTail())

@@ -157,11 +157,17 @@ func (p *player) control(ctx context.Context, c cases.Case, result *record.Resul
 // once plays a case with a program.
 func (p *player) once(ctx context.Context, c cases.Case, program string) (record.Result, error) {
 	began := time.Now()
+	if c.Needs != nil {
+		if missing := c.Needs(); missing != "" {
+			fmt.Fprintf(p.out, "%-7s SKIPPED: %s\n", c.Row.Case, missing)
+			return record.Result{Case: c.Row.Case, Date: began.UTC(), Skipped: missing}, nil
+		}
+	}
 	if err := p.enter(ctx, c, program); err != nil {
 		return record.Result{}, err
 	}
 	stage := &cases.Stage{
-		World: p.world, Long: !p.Short, Seed: p.Seed, Scratch: p.scratch, Name: c.Row.Case, Inject: c.Inject, Load: c.Load,
+		World: p.world, Long: !p.Short, Seed: p.Seed, Scratch: p.scratch, Case: c, Next: p.next,
 	}
 	played, err := stage.Play(ctx)
 	if err != nil {
@@ -175,6 +181,15 @@ func (p *player) once(ctx context.Context, c cases.Case, program string) (record
 	}
 	p.tell(c, played, time.Since(began))
 	return played.Result, err
+}
+
+// next builds the program with another version of its scripts, once.
+func (p *player) next(ctx context.Context) (string, error) {
+	program := filepath.Join(p.scratch, "holdfast-next")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	return program, guards.BuildNext(ctx, program)
 }
 
 // enter makes the world that a case needs, if it is not there.

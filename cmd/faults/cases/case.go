@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-inventory/holdfast/cmd/faults/record"
 	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
 )
 
 const never = time.Duration(math.MaxInt64)
@@ -28,8 +29,14 @@ type Case struct {
 	Prepare func(*world.Settings)
 	// Load is the callers'; zero values: the usual ones.
 	Load Load
+	// Needs says what is missing on this machine; nothing: all is there. Nil: nothing is needed.
+	Needs func() string
 	// Inject breaks something and mends it again, while callers call.
 	Inject func(ctx context.Context, s *Scene) error
+	// Check looks at what callers were told, when all is over. Nil: what every case looks for is enough.
+	Check func(s *Scene, h *history.History)
+	// Forgive names breaches that the fault is bound to bring, by a part of their text. They are counted as hits.
+	Forgive []string
 }
 
 // Load is what callers ask for.

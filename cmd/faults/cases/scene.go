@@ -20,6 +20,7 @@ type Scene struct {
 	Long      bool // faults last as long as the matrix says
 	Rand      *rand.Rand
 	Allotment string
+	Next      func(ctx context.Context) (string, error) // builds the program with another version of its scripts
 
 	now func() time.Duration
 

@@ -31,9 +31,28 @@ func (g Guard) Remove(text string) (string, error) {
 
 // Build builds the sources in the working directory into program, without the guards named. The sources stay as they are.
 func Build(ctx context.Context, program string, without []string) error {
-	args := []string{"build", "-o", program}
+	var out []Guard
+	for _, name := range without {
+		at := slices.IndexFunc(All, func(g Guard) bool { return g.Name == name })
+		if at < 0 {
+			return fmt.Errorf("there is no guard %q", name)
+		}
+		out = append(out, All[at])
+	}
+	return build(ctx, program, out)
+}
+
+// next is a change of the scripts that changes nothing for anybody.
+var next = Guard{Name: "next", Why: "a later version", File: "lua/prelude.lua", With: "local BOUND = 128", Without: "local BOUND = 127"}
+
+// BuildNext builds what might be the next version: its scripts are other ones to Redis.
+func BuildNext(ctx context.Context, program string) error { return build(ctx, program, []Guard{next}) }
+
+// build builds with the fail points, which do nothing unless one is named.
+func build(ctx context.Context, program string, without []Guard) error {
+	args := []string{"build", "-tags", "failpoints", "-o", program}
 	if len(without) > 0 {
-		overlay, err := makeOverlay(filepath.Dir(program), without)
+		overlay, err := makeOverlay(program+".overlay", without)
 		if err != nil {
 			return err
 		}
@@ -41,20 +60,18 @@ func Build(ctx context.Context, program string, without []string) error {
 	}
 	build := exec.CommandContext(ctx, "go", append(args, "./cmd/holdfast")...)
 	if output, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build ./cmd/holdfast without %v: %w\n%s", without, err, output)
+		return fmt.Errorf("go build ./cmd/holdfast: %w\n%s", err, output)
 	}
 	return nil
 }
 
 // makeOverlay writes the files without the guards, and the list of them that go build reads.
-func makeOverlay(dir string, without []string) (string, error) {
+func makeOverlay(dir string, without []Guard) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
 	texts := map[string]string{} // by file
-	for _, name := range without {
-		at := slices.IndexFunc(All, func(g Guard) bool { return g.Name == name })
-		if at < 0 {
-			return "", fmt.Errorf("there is no guard %q", name)
-		}
-		g := All[at]
+	for _, g := range without {
 		if _, there := texts[g.File]; !there {
 			text, err := os.ReadFile(g.File)
 			if err != nil {
@@ -68,17 +85,17 @@ func makeOverlay(dir string, without []string) (string, error) {
 		}
 		texts[g.File] = text
 	}
-	return writeOverlay(dir, strings.Join(without, "-"), texts)
+	return writeOverlay(dir, texts)
 }
 
-func writeOverlay(dir, name string, texts map[string]string) (string, error) {
+func writeOverlay(dir string, texts map[string]string) (string, error) {
 	replace := map[string]string{}
 	for file, text := range texts {
 		from, err := filepath.Abs(file)
 		if err != nil {
 			return "", err
 		}
-		to := filepath.Join(dir, name+"-"+strings.ReplaceAll(file, "/", "-"))
+		to := filepath.Join(dir, strings.ReplaceAll(file, "/", "-"))
 		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
 			return "", err
 		}
@@ -88,6 +105,6 @@ func writeOverlay(dir, name string, texts map[string]string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	overlay := filepath.Join(dir, name+".json")
+	overlay := filepath.Join(dir, "overlay.json")
 	return overlay, os.WriteFile(overlay, list, 0o600)
 }

@@ -3,10 +3,14 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +24,7 @@ import (
 const (
 	database     = "holdfast"
 	stopPatience = 20 * time.Second
+	waitEvery    = 20 * time.Millisecond
 )
 
 // Settings are what a world is made of.
@@ -27,6 +32,8 @@ type Settings struct {
 	Holdfast string // the program
 	Servers  int
 	Redis    local.RedisOptions
+	Replicas int      // of that Redis, each over a link that can fail
+	User     string   // USER:PASSWORD of the servers at Redis; empty: none is needed
 	Flags    []string // of each server
 }
 
@@ -37,6 +44,7 @@ type World struct {
 	Redis    *local.Redis
 	Postgres *local.Postgres
 	Servers  []*Server
+	Replicas []*Replica
 	// Client talks to Redis past every link. Its errors are those of Redis.
 	Client *goredis.Client
 }
@@ -47,8 +55,16 @@ type Server struct {
 
 	Callers, ToRedis, ToPostgres *Link
 	Environment                  []string
+	Program                      string // another than the world's; empty: that one
 
 	world *World
+}
+
+// Replica is one of the world's Redis.
+type Replica struct {
+	*local.Redis
+
+	ToMaster *Link
 }
 
 // New starts everything.
@@ -73,13 +89,63 @@ func New(ctx context.Context, s Settings) (_ *World, err error) {
 	if err := starts.Wait(); err != nil {
 		return w, err
 	}
-	w.Client = goredis.NewClient(&goredis.Options{Addr: w.Redis.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true})
+	w.Client = Talk(w.Redis.Addr())
+	for range s.Replicas {
+		if err := w.replicate(ctx); err != nil {
+			return w, err
+		}
+	}
 	for range s.Servers {
 		if _, err := w.Add(ctx); err != nil {
 			return w, err
 		}
 	}
 	return w, nil
+}
+
+// Talk is a client of a Redis past every link.
+func Talk(addr string) *goredis.Client {
+	return goredis.NewClient(&goredis.Options{Addr: addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true})
+}
+
+// replicate starts one more replica, and returns when it has what the master has.
+func (w *World) replicate(ctx context.Context) error {
+	link, err := NewLink(w.Redis.Addr())
+	if err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(link.Addr())
+	if err != nil {
+		return err
+	}
+	options := w.Settings.Redis
+	options.ExtraArgs = append(slices.Clone(options.ExtraArgs), "--replicaof", host, port)
+	replica, err := local.StartRedis(ctx, options)
+	if err != nil {
+		link.Close()
+		return err
+	}
+	w.Replicas = append(w.Replicas, &Replica{Redis: replica, ToMaster: link})
+	return w.inStep(ctx, replica)
+}
+
+// inStep waits until a replica is connected to its master.
+func (w *World) inStep(ctx context.Context, replica *local.Redis) error {
+	client := Talk(replica.Addr())
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	defer cancel()
+	for {
+		info, err := client.Info(ctx, "replication").Result()
+		if err == nil && strings.Contains(info, "master_link_status:up") {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("a replica did not get in step: %w", cmp.Or(err, ctx.Err()))
+		case <-time.After(waitEvery):
+		}
+	}
 }
 
 // Add starts one more server.
@@ -108,15 +174,28 @@ func (w *World) Add(ctx context.Context) (*Server, error) {
 }
 
 // Start starts a server that has ended, for callers at the same address.
-func (s *Server) Start(ctx context.Context) (err error) {
-	stores := program.Stores{
-		RedisURL: "redis://" + s.ToRedis.Addr() + "/0", PostgresURL: through(s.ToPostgres, s.world.Postgres.URL(database)),
+func (s *Server) Start(ctx context.Context) error {
+	started, err := program.Serve(ctx, cmp.Or(s.Program, s.world.Holdfast), s.stores(), program.Settings{
+		Flags: s.world.Flags, Environment: s.Environment,
+	})
+	if err != nil {
+		return err
 	}
-	s.Server, err = program.Serve(ctx, s.world.Holdfast, stores, program.Settings{Flags: s.world.Flags, Environment: s.Environment})
-	if err == nil && s.Callers != nil {
-		err = s.Callers.Lead(s.Addr())
+	s.Server = started
+	if s.Callers == nil {
+		return nil
 	}
-	return err
+	return s.Callers.Lead(s.Addr())
+}
+
+func (s *Server) stores() program.Stores {
+	user := s.world.User
+	if user != "" {
+		user += "@"
+	}
+	return program.Stores{
+		RedisURL: "redis://" + user + s.ToRedis.Addr() + "/0", PostgresURL: through(s.ToPostgres, s.world.Postgres.URL(database)),
+	}
 }
 
 // through is a URL that leads over a link.
@@ -181,6 +260,10 @@ func (w *World) Mend(ctx context.Context) error {
 	if ended(w.Postgres.Exited()) {
 		failures = append(failures, w.Postgres.Restart(ctx))
 	}
+	for _, r := range w.Replicas {
+		r.Resume()
+		failures = append(failures, r.ToMaster.Heal())
+	}
 	for _, s := range w.Servers {
 		failures = append(failures, s.ToRedis.Heal(), s.ToPostgres.Heal(), s.Callers.Heal())
 		if s.Running() {
@@ -223,6 +306,10 @@ func (w *World) Close() error {
 	}
 	if w.Client != nil {
 		failures = append(failures, w.Client.Close())
+	}
+	for _, r := range w.Replicas {
+		r.ToMaster.Close()
+		failures = append(failures, r.Close(ctx))
 	}
 	if w.Redis != nil {
 		failures = append(failures, w.Redis.Close(ctx))

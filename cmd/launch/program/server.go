@@ -64,7 +64,7 @@ func Serve(ctx context.Context, path string, stores Stores, settings Settings) (
 	case <-time.After(readyPatience):
 		return nil, fmt.Errorf("holdfast was not ready within %v:\n%s", readyPatience, s.Tail())
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("holdfast was not ready: %w:\n%s", ctx.Err(), s.Tail())
 	}
 }
 

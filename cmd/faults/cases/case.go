@@ -68,7 +68,7 @@ func (c Case) Number() string {
 // All are the cases, in the order of the matrix.
 func All() []Case {
 	var all []Case
-	for _, group := range [][]Case{servers(), redis(), redisSettings(), postgres(), callers()} {
+	for _, group := range [][]Case{servers(), redis(), links(), redisSettings(), postgres(), callers()} {
 		all = append(all, group...)
 	}
 	return all

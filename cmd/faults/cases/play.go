@@ -78,6 +78,7 @@ func (s *Stage) Play(ctx context.Context) (*Played, error) {
 		return nil, err
 	}
 	defer s.books.Close()
+	s.scene.books = s.books
 	creating, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
 	if err := s.books.Create(creating, s.load.Capacity, s.load.Window); err != nil {

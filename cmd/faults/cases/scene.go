@@ -8,8 +8,11 @@ import (
 	"sync"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-inventory/holdfast/cmd/faults/record"
 	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
 )
 
@@ -22,7 +25,8 @@ type Scene struct {
 	Allotment string
 	Next      func(ctx context.Context) (string, error) // builds the program with another version of its scripts
 
-	now func() time.Duration
+	books *books.Books
+	now   func() time.Duration
 
 	mu     sync.Mutex
 	faults []*history.Fault
@@ -115,4 +119,10 @@ func (s *Scene) statistic(ctx context.Context, section, prefix string) int {
 		total += n
 	}
 	return total
+}
+
+// Follow makes client the one that talks to what is Redis now.
+func (s *Scene) Follow(client *goredis.Client) {
+	_ = s.Client.Close() // its server is gone
+	s.World.Client = client
 }

@@ -21,6 +21,9 @@ import (
 	"github.com/holdfast-inventory/holdfast/store/local"
 )
 
+// ApplicationName tells our sessions of Postgres from the servers'.
+const ApplicationName = "faults"
+
 const (
 	database     = "holdfast"
 	stopPatience = 20 * time.Second
@@ -35,6 +38,9 @@ type Settings struct {
 	Replicas int      // of that Redis, each over a link that can fail
 	User     string   // USER:PASSWORD of the servers at Redis; empty: none is needed
 	Flags    []string // of each server
+
+	SmallDisk bool // of Redis: a file system of 16 MB, for which one has to be root
+	Clock     bool // of Redis: one that MoveClock moves, for which a C compiler is needed
 }
 
 // World is the programs and the links.
@@ -47,6 +53,9 @@ type World struct {
 	Replicas []*Replica
 	// Client talks to Redis past every link. Its errors are those of Redis.
 	Client *goredis.Client
+
+	clock    *clock
+	cleanups []func() error // of what is no program
 }
 
 // Server is one Holdfast, which may be ended and started again.
@@ -75,9 +84,12 @@ func New(ctx context.Context, s Settings) (_ *World, err error) {
 			err = errors.Join(err, w.Close()) //nolint:contextcheck // what was started is stopped, though ctx may be done
 		}
 	}()
+	if err := w.furnish(ctx); err != nil {
+		return w, err
+	}
 	starts, starting := errgroup.WithContext(ctx)
 	starts.Go(func() (err error) {
-		w.Redis, err = local.StartRedis(starting, s.Redis)
+		w.Redis, err = local.StartRedis(starting, w.Settings.Redis)
 		return err
 	})
 	starts.Go(func() (err error) {
@@ -242,7 +254,7 @@ func (w *World) SQL(ctx context.Context, statements string) error {
 
 // Connect opens a session of the ledger's database, past every link.
 func (w *World) Connect(ctx context.Context) (*pgx.Conn, error) {
-	conn, err := pgx.Connect(ctx, w.Postgres.URL(database))
+	conn, err := pgx.Connect(ctx, w.Postgres.URL(database)+"&application_name="+ApplicationName)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Postgres: %w", err)
 	}
@@ -316,6 +328,9 @@ func (w *World) Close() error {
 	}
 	if w.Postgres != nil {
 		failures = append(failures, w.Postgres.Close(ctx))
+	}
+	for _, cleanup := range slices.Backward(w.cleanups) {
+		failures = append(failures, cleanup())
 	}
 	return errors.Join(failures...)
 }

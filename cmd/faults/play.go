@@ -166,8 +166,15 @@ func (p *player) once(ctx context.Context, c cases.Case, program string) (record
 	if err := p.enter(ctx, c, program); err != nil {
 		return record.Result{}, err
 	}
+	next := ""
+	if c.Upgrades {
+		next = filepath.Join(p.scratch, "holdfast-next")
+		if err := guards.BuildNext(ctx, next); err != nil {
+			return record.Result{}, err
+		}
+	}
 	stage := &cases.Stage{
-		World: p.world, Long: !p.Short, Seed: p.Seed, Scratch: p.scratch, Case: c, Next: p.next,
+		World: p.world, Long: !p.Short, Seed: p.Seed, Scratch: p.scratch, Case: c, Next: next,
 	}
 	played, err := stage.Play(ctx)
 	if err != nil {
@@ -181,15 +188,6 @@ func (p *player) once(ctx context.Context, c cases.Case, program string) (record
 	}
 	p.tell(c, played, time.Since(began))
 	return played.Result, err
-}
-
-// next builds the program with another version of its scripts, once.
-func (p *player) next(ctx context.Context) (string, error) {
-	program := filepath.Join(p.scratch, "holdfast-next")
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	return program, guards.BuildNext(ctx, program)
 }
 
 // enter makes the world that a case needs, if it is not there.

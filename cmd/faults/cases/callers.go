@@ -36,7 +36,7 @@ func callers() []Case {
 				Fault:    "a server replaced by one with other scripts under load, 4 s side by side (long: 15 s), and back",
 				Expected: "both work in the same epoch; nothing oversold",
 			},
-			Proof: []string{"upgraded"}, Inject: upgrade,
+			Upgrades: true, Proof: []string{"upgraded"}, Inject: upgrade,
 		},
 		{
 			Row: record.Row{
@@ -108,13 +108,9 @@ func startMany(ctx context.Context, s *Scene) error {
 
 // upgrade replaces a server by one of the next version, and that one by one of this.
 func upgrade(ctx context.Context, s *Scene) error {
-	next, err := s.Next(ctx)
-	if err != nil {
-		return err
-	}
 	victim := s.Victim()
 	healed := s.Fault("an upgrade", false)
-	for _, version := range []string{next, ""} {
+	for _, version := range []string{s.Next, ""} {
 		if err := victim.Stop(stopLimit); err != nil {
 			return err
 		}

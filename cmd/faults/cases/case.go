@@ -29,6 +29,8 @@ type Case struct {
 	Prepare func(*world.Settings)
 	// Load is the callers'; zero values: the usual ones.
 	Load Load
+	// Upgrades: a program with another version of the scripts is needed.
+	Upgrades bool
 	// Needs says what is missing on this machine; nothing: all is there. Nil: nothing is needed.
 	Needs func() string
 	// Inject breaks something and mends it again, while callers call.

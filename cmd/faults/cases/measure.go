@@ -84,12 +84,16 @@ func times(h *history.History, silent map[string]bool) record.Times {
 	var t record.Times
 	var decided []time.Duration // when
 	var took []time.Duration    // answers to requests sent meanwhile
+	var calm []time.Duration    // and before
 	for _, c := range h.Calls {
 		if c.Kind != history.CreateHold {
 			continue
 		}
 		if c.Outcome == history.Done || c.Outcome == history.Refused {
 			decided = append(decided, c.Answered)
+		}
+		if len(h.Faults) > 0 && c.Sent < h.Faults[0].From-time.Second/2 && c.Outcome != history.NoAnswer {
+			calm = append(calm, c.Answered-c.Sent)
 		}
 		if !within(h.Faults, c.Sent) || silent[c.Server] || (c.Server == "" && len(silent) > 0) {
 			continue
@@ -101,16 +105,23 @@ func times(h *history.History, silent map[string]bool) record.Times {
 		took = append(took, c.Answered-c.Sent)
 	}
 	slices.Sort(decided)
-	slices.Sort(took)
-	if n := len(took); n > 0 {
-		t.P99 = ms(min(took[min(n-1, n*99/100)], time.Minute))
-	}
+	t.P99, t.Calm = percentile99(took), percentile99(calm)
 	for _, f := range h.Faults {
 		t.Fault = max(t.Fault, ms(f.Until-f.From))
 		gap, back := silence(decided, f)
 		t.Unavailable, t.Recovery = max(t.Unavailable, ms(gap)), max(t.Recovery, ms(back))
 	}
 	return t
+}
+
+// percentile99 is in milliseconds; of an answer that never came it is a minute.
+func percentile99(took []time.Duration) float64 {
+	n := len(took)
+	if n == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return ms(min(took[min(n-1, n*99/100)], time.Minute))
 }
 
 func within(faults []history.Fault, at time.Duration) bool {

@@ -35,7 +35,7 @@ type Stage struct {
 	Seed    uint64
 	Scratch string // where histories go
 	Case    Case
-	Next    func(ctx context.Context) (string, error) // builds the program with another version of its scripts
+	Next    string // the program with another version of its scripts, if the case needs it
 
 	load    Load
 	start   time.Time

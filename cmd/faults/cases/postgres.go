@@ -103,7 +103,7 @@ func postgres() []Case {
 				Expected: "alarm, the allotment is paused; no silent refill",
 			},
 			Proof: []string{"restored", "paused", "ledger has no sale of it"}, Inject: restorePostgres,
-			Forgive: []string{"ledger has no sale of it", "and it is CANCELLED", "is cancelled", "not any more", "refused with PAUSED"},
+			Forgive: []string{"ledger has no sale of it", "and it is CANCELLED", "is cancelled", "not any more", "refused with PAUSED", "available, though at least"},
 			Prepare: func(*world.Settings) {},
 		},
 		{

@@ -23,7 +23,7 @@ type Scene struct {
 	Long      bool // faults last as long as the matrix says
 	Rand      *rand.Rand
 	Allotment string
-	Next      func(ctx context.Context) (string, error) // builds the program with another version of its scripts
+	Next      string // the program with another version of its scripts
 
 	books *books.Books
 	now   func() time.Duration

@@ -29,7 +29,7 @@ otherwise; and stock that does not add up within 5 s of healing. A case fails, t
 
 - *hits*: the signs that the fault was there. *unavailable*: the longest time without a decision, of all servers together.
 - *back*: from the end of the fault to the next decision. *p99*: of answers of any kind, UNAVAILABLE included, to requests sent
-  while the fault lasted; asked for are 100 ms. *adds up*: from the end of the fault until both stores agreed.
+  while the fault lasted; asked for are 100 ms; and to those before it, which tells how busy the machine was. *adds up*: from the end of the fault until both stores agreed.
 - *control*: the same case with the guards named taken out of the program, which must fail.
 
 A hold that was acknowledged and is *lost* is told to its owner as HOLD_LAPSED, where the deployment does not promise more.
@@ -63,7 +63,7 @@ func (r *Record) cells(row Row) []string {
 		return append(start, "", "**skipped**: "+cell(result.Skipped), "", "", "", "", "")
 	}
 	t := result.Times
-	return append(start, hits(result.Hits), result.seen(), millis(t.Unavailable), millis(t.Recovery), p99(t.P99, row.SlowOK), millis(t.Settled),
+	return append(start, hits(result.Hits), result.seen(), millis(t.Unavailable), millis(t.Recovery), p99(t, row.SlowOK), millis(t.Settled),
 		result.Control.text())
 }
 
@@ -102,15 +102,16 @@ func hits(all []Hit) string {
 
 func millis(ms float64) string { return figures.Millis(ms) + " ms" }
 
-func p99(ms float64, slowOK string) string {
-	switch {
-	case ms <= answerTarget:
-		return millis(ms)
-	case slowOK != "":
-		return millis(ms) + " (" + cell(slowOK) + ")"
-	default:
-		return "**" + millis(ms) + "**"
+func p99(t Times, slowOK string) string {
+	text := millis(t.P99)
+	if t.P99 > answerTarget {
+		text = "**" + text + "**"
 	}
+	text += ", before it " + millis(t.Calm)
+	if t.P99 > answerTarget && slowOK != "" {
+		text += " (" + cell(slowOK) + ")"
+	}
+	return text
 }
 
 // failures are told in full below the table.
@@ -147,7 +148,7 @@ func (r *Record) randomRuns() string {
 		}
 		seen := Result{Calls: x.Calls, Linear: x.Linear}.seen()
 		fmt.Fprintf(&b, "| %s | %s | %d | %s s, %d rounds | %s | %s | %s | %s |\n", x.Deployment, strings.Join(x.Without, ", "), x.Seed,
-			figures.Count(x.Seconds), x.Rounds, hits(x.Hits), seen, p99(x.P99, "all faults"), outcome)
+			figures.Count(x.Seconds), x.Rounds, hits(x.Hits), seen, millis(x.P99), outcome)
 	}
 	return b.String()
 }

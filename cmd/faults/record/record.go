@@ -48,6 +48,7 @@ type Times struct {
 	Unavailable float64 `json:"unavailable_ms"` // the longest time without a decision
 	Recovery    float64 `json:"recovery_ms"`    // from its end to the next decision
 	P99         float64 `json:"p99_ms"`         // of answers of any kind to requests sent while it lasted
+	Calm        float64 `json:"calm_p99_ms"`    // of those to requests sent before it
 	Settled     float64 `json:"settled_ms"`     // from its end until both stores added up
 }
 
@@ -141,6 +142,6 @@ func (r *Record) Of(name string) (Result, bool) {
 // Text is a result in a line.
 func (r Result) Text() string {
 	t := r.Times
-	return fmt.Sprintf("hits: %s; %s; unavailable %s, back after %s, p99 %s, adds up after %s", hits(r.Hits), r.seen(),
-		millis(t.Unavailable), millis(t.Recovery), millis(t.P99), millis(t.Settled))
+	return fmt.Sprintf("hits: %s; %s; unavailable %s, back after %s, p99 %s (before: %s), adds up after %s", hits(r.Hits), r.seen(),
+		millis(t.Unavailable), millis(t.Recovery), millis(t.P99), millis(t.Calm), millis(t.Settled))
 }

@@ -129,7 +129,11 @@ func (a *App) start(i instruments) error {
 		return err
 	}
 	a.background("store watch", watch.run)
-	a.background("readiness", a.becomeReady)
+	audit, err := newSettingsAudit(a.backend.settings, i)
+	if err != nil {
+		return err
+	}
+	a.background("readiness", func(ctx context.Context) { a.becomeReady(ctx, audit) })
 	if a.backend.broken != nil {
 		a.background("private stores", func(ctx context.Context) {
 			if err := a.backend.broken(ctx); err != nil {

@@ -18,6 +18,7 @@ const (
 	checkEvery   = time.Second // until the service is ready
 	checkTimeout = time.Second
 	pingEvery    = 2 * time.Second
+	auditEvery   = 10 * time.Second // once the service is ready
 )
 
 // checkSchema refuses to start on tables that do not fit. That they can't be looked at is no reason: the service
@@ -33,8 +34,9 @@ func (a *App) checkSchema(ctx context.Context) error {
 }
 
 // becomeReady makes the service ready once the schema has been checked and as long as Redis's settings are not known
-// to be bad, and returns when both are known to be right. It logs what is missing, once.
-func (a *App) becomeReady(ctx context.Context) {
+// to be bad. It logs what is missing, once. Ready is for good: what is found later, as of a server that has become
+// master, is said by the audit.
+func (a *App) becomeReady(ctx context.Context, settings *settingsAudit) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	said := ""
@@ -50,10 +52,11 @@ func (a *App) becomeReady(ctx context.Context) {
 			schemaErr = a.checked(ctx, a.backend.schema)
 			schemaChecked = schemaErr == nil
 		}
-		bad, settingsErr := a.badSettings(ctx)
+		bad, settingsErr := settings.look(ctx)
 		a.server.SetReady(schemaChecked && len(bad) == 0)
 		if schemaChecked && len(bad) == 0 && settingsErr == nil {
 			a.log.Info("ready")
+			settings.run(ctx)
 			return
 		}
 		if missing := missingText(schemaErr, bad, settingsErr); missing != said && ctx.Err() == nil {
@@ -68,19 +71,6 @@ func (a *App) checked(ctx context.Context, check func(context.Context) error) er
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	return check(ctx)
-}
-
-// badSettings also logs what weakens the promises, which is known at the same moment.
-func (a *App) badSettings(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	bad, weak, err := a.backend.settings(ctx)
-	if err == nil && len(bad) == 0 {
-		for _, text := range weak {
-			a.log.Warn("redis settings", "weak", text)
-		}
-	}
-	return bad, err
 }
 
 func missingText(schema error, bad []string, settings error) string {

@@ -27,6 +27,7 @@ type storeSettings struct {
 	redisURL, postgresURL string
 	maxConns              int32
 	retention             time.Duration
+	durability            holds.Durability
 }
 
 // backend is the use cases on their stores, as an App needs them.
@@ -54,7 +55,7 @@ type backend struct {
 func openStores(ctx context.Context, s storeSettings, i instruments) (*backend, error) {
 	holds.RedirectClientLog(i.log)
 	redis, err := holds.Open(holds.Options{
-		URL: s.redisURL, Retention: s.retention, Logger: i.log, Meters: i.meters, Traces: i.traces,
+		URL: s.redisURL, Durable: s.durability, Retention: s.retention, Logger: i.log, Meters: i.meters, Traces: i.traces,
 	})
 	if err != nil {
 		return nil, &settingError{name: "redis-url", err: err}

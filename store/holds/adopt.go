@@ -34,6 +34,9 @@ func (s *Store) step(ctx context.Context, p store.Place, o *op) (result, int64, 
 
 // AdoptBegin implements store.Rebuild.
 func (s *Store) AdoptBegin(ctx context.Context, p store.Place, claim string, lease time.Duration) (*store.Past, time.Duration, error) {
+	if err := s.fleet.confirm(ctx, p.Group); err != nil {
+		return nil, 0, err
+	}
 	o := &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), 0}}
 	r, now, err := s.step(ctx, p, o)
 	if r != nil && r.status() == statusBusy {

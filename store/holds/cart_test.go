@@ -185,7 +185,7 @@ func (f *fixture) send1(requests ...store.CreateRequest) []*op {
 		o.ctx, o.done = f.ctx(), make(chan struct{})
 		ops = append(ops, o)
 	}
-	f.run(laneCreate, ops)
+	f.run(queue{lane: laneCreate}, ops)
 	for i, o := range ops {
 		<-o.done
 		if o.err != nil {

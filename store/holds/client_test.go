@@ -36,7 +36,7 @@ func TestClientOptions(t *testing.T) {
 		s, err := Open(testOptions(url))
 		must(t, err)
 		t.Cleanup(func() { _ = s.Close() })
-		got := s.client.Options()
+		got := s.redis().Options()
 		for name, ok := range map[string]bool{
 			"MaxRetries: the client turns -1 into none": got.MaxRetries == 0,
 			"ContextTimeoutEnabled":                     got.ContextTimeoutEnabled,
@@ -53,7 +53,7 @@ func TestClientOptions(t *testing.T) {
 			"the database of the URL":                   got.DB == 3 && s.database == 3,
 			"the default timeout":                       s.timeout == DefaultTimeout,
 			"the default retention":                     s.retention == DefaultRetention,
-			"no connection is made before it is needed": s.client.PoolStats().TotalConns == 0,
+			"no connection is made before it is needed": s.redis().PoolStats().TotalConns == 0,
 			"no client-side cache and no automatic pipelines": got.AutoPipelineOptions == nil,
 		} {
 			if !ok {
@@ -129,7 +129,7 @@ func TestFrozenServer(t *testing.T) {
 	server := storetest.NewRedis(t, local.RedisOptions{})
 	f := setup(t, 100, onRedis(server.URL()), withTimeout(100*time.Millisecond))
 	sent := &declared{keys: map[string]bool{}}
-	f.client.AddHook(sent)
+	f.redis().AddHook(sent)
 	h := f.hold("buyer", "request", 2)
 	before, sentBefore := f.evalsha(), sent.count()
 	must(t, server.Pause())
@@ -179,17 +179,17 @@ func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewRedis(t, local.RedisOptions{})
 	f := setup(t, 100, onRedis(server.URL()))
-	f.lanes = batch.NewLanes[lane, flow](batch.Limits{Batch: 2, Lane: 6}, (*op).weight, f.run)
+	f.lanes = batch.NewLanes[queue, flow](batch.Limits{Batch: 2, Lane: 6}, (*op).weight, f.run)
 	f.hold("warm", "up", 1)
 	sent := &declared{keys: map[string]bool{}}
-	f.client.AddHook(sent)
+	f.redis().AddHook(sent)
 	must(t, server.Pause())
 	results := make(chan error, 10)
 	start := func(ctx context.Context, name string) {
-		waiting, before := f.lanes.Waiting(laneCreate), sent.count()
+		waiting, before := f.lanes.Waiting(queue{lane: laneCreate}), sent.count()
 		go func() { results <- errOf(f.Create(ctx, f.request(name, "request", 1))) }()
 		storetest.Eventually(t, patience, func() error {
-			if f.lanes.Waiting(laneCreate) == waiting && sent.count() == before {
+			if f.lanes.Waiting(queue{lane: laneCreate}) == waiting && sent.count() == before {
 				return errors.New("neither sent nor queued yet")
 			}
 			return nil

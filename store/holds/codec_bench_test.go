@@ -23,9 +23,9 @@ func BenchmarkEncodeCreate(b *testing.B) {
 // BenchmarkDecodeReply is what it takes to hand out the reply to such a call.
 func BenchmarkDecodeReply(b *testing.B) {
 	f, c := codecCall(b)
-	must(b, f.loadScripts(b.Context()))
+	must(b, f.loadScripts(b.Context(), f.node0()))
 	keys, args := c.encode(0, retention)
-	reply, err := f.client.EvalSha(b.Context(), f.scripts[createScript].SHA, keys, args...).Result()
+	reply, err := f.redis().EvalSha(b.Context(), f.scripts[createScript].SHA, keys, args...).Result()
 	must(b, err)
 	measureCodec(b, func() {
 		for _, o := range c.ops {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,20 +27,52 @@ const (
 
 var errDeaf = errors.New("the canary's expiry was not announced: notifications are off, or the link is dead")
 
-// Listen implements store.Events. A subscription can be deaf without an error, so a canary, a key
-// of this replica that expires every second, must be heard; when it is not, Listen subscribes anew.
+// Listen implements store.Events. Each master announces what lapses on it, and nothing else does.
 func (s *Store) Listen(ctx context.Context, lapsed func(store.HoldID), gap func()) {
+	var listeners sync.WaitGroup
+	defer listeners.Wait()
+	running := map[*node]context.CancelFunc{}
+	for ctx.Err() == nil {
+		masters, changed := s.fleet.masters()
+		for _, n := range masters {
+			if running[n] != nil {
+				continue
+			}
+			own, stop := context.WithCancel(ctx)
+			running[n] = stop
+			listeners.Go(func() { s.listenTo(own, n, lapsed, gap) })
+		}
+		for n, stop := range running {
+			if !slices.Contains(masters, n) {
+				stop()
+				delete(running, n)
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	for _, stop := range running {
+		stop()
+	}
+}
+
+// listenTo listens to one server. A subscription can be deaf without an error, so a canary, a key of this replica that
+// expires every second, must be heard; when it is not, it subscribes anew.
+func (s *Store) listenTo(ctx context.Context, n *node, lapsed func(store.HoldID), gap func()) {
+	log := s.log.With(slog.String("redis", n.addr))
 	deaf, told := false, false
 	for ctx.Err() == nil {
-		// Each time, since the setting is gone with a restart or a failover of the server.
-		if err := s.enableEvents(ctx); err != nil && !told {
+		// Each time, since the setting is gone with a restart of the server.
+		if err := enableEvents(ctx, n.client); err != nil && !told {
 			told = true
-			s.log.Warn("cannot set "+eventSetting+" on this Redis; set it to Ex there, or holds lapse by sweeping and on need alone",
+			log.Warn("cannot set "+eventSetting+" on this Redis; set it to Ex there, or holds lapse by sweeping and on need alone",
 				slog.Any("error", err))
 		}
-		err := s.listen(ctx, lapsed, func() {
+		err := s.listen(ctx, n, lapsed, func() {
 			if deaf {
-				s.log.Info("expiry notifications are heard again")
+				log.Info("expiry notifications are heard again")
 			}
 			deaf = false
 		}, gap)
@@ -47,27 +81,24 @@ func (s *Store) Listen(ctx context.Context, lapsed func(store.HoldID), gap func(
 		}
 		if !deaf {
 			deaf = true
-			s.log.Warn("no expiry notifications; holds lapse by sweeping and on need", slog.Any("error", err))
+			log.Warn("no expiry notifications; holds lapse by sweeping and on need", slog.Any("error", err))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(listenRetry):
-		}
+		_ = pause(ctx, listenRetry)
 	}
 }
 
 // enableEvents switches the notifications on. An error: the server does not allow it. One that cannot be
 // reached is found by what comes next.
-func (s *Store) enableEvents(ctx context.Context) error {
+func enableEvents(ctx context.Context, client *redis.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, upkeepTimeout)
 	defer cancel()
-	values, err := s.client.ConfigGet(ctx, eventSetting).Result()
+	values, err := client.ConfigGet(ctx, eventSetting).Result()
 	if err == nil {
 		flags := values[eventSetting]
 		if strings.ContainsAny(flags, "E") && strings.ContainsAny(flags, "xA") {
 			return nil
 		}
-		err = s.client.ConfigSet(ctx, eventSetting, flags+"Ex").Err()
+		err = client.ConfigSet(ctx, eventSetting, flags+"Ex").Err()
 	}
 	if refused(err, "NOPERM", "ERR") {
 		return err
@@ -76,19 +107,22 @@ func (s *Store) enableEvents(ctx context.Context) error {
 }
 
 // listen holds one subscription until it fails or is deaf.
-func (s *Store) listen(ctx context.Context, lapsed func(store.HoldID), alive, gap func()) error {
+func (s *Store) listen(ctx context.Context, n *node, lapsed func(store.HoldID), alive, gap func()) error {
 	channel := fmt.Sprintf("__keyevent@%d__:expired", s.database)
-	sub := s.client.Subscribe(ctx, channel)
+	sub := n.client.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
 	if _, err := sub.ReceiveTimeout(ctx, listenTick); err != nil {
 		return fmt.Errorf("subscribe to %s: %w", channel, err)
 	}
 	gap()
-	canary := canaryKey(rand.Text())
+	canary, ok := s.fleet.keyOn(n, canaryKey(rand.Text()))
+	if !ok {
+		return fmt.Errorf("%s has no slots", n.addr)
+	}
 	heard, looked := time.Now(), time.Time{}
 	for ctx.Err() == nil {
 		if time.Since(looked) >= listenTick {
-			s.singCanary(ctx, canary)
+			singCanary(ctx, n.client, canary)
 			looked = time.Now()
 		}
 		if time.Since(heard) > listenSilent {
@@ -120,10 +154,10 @@ func (s *Store) listen(ctx context.Context, lapsed func(store.HoldID), alive, ga
 
 // singCanary reads the canary of the last tick, which makes Redis notice that it has expired (by
 // itself that can take minutes among many keys), and sets it anew.
-func (s *Store) singCanary(ctx context.Context, key string) {
+func singCanary(ctx context.Context, client *redis.Client, key string) {
 	ctx, cancel := context.WithTimeout(ctx, listenTick)
 	defer cancel()
-	_, _ = s.client.Pipelined(ctx, func(p redis.Pipeliner) error { // a failure shows as silence
+	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error { // a failure shows as silence
 		p.Get(ctx, key)
 		p.Set(ctx, key, 1, listenTick/2)
 		return nil

@@ -19,10 +19,11 @@ import (
 //	                                   hold of that buyer; records of other holds by tag
 //	hf:{group}~tag[:allotment]         string with a TTL: the marker of a live hold
 //	hf:{allotment}:h                   string: the allotment's group and number of buckets
-//	hf:canary:random                   string with a TTL: proves a replica's subscription alive
+//	hf:canary:random[{tag}]            string with a TTL: proves a replica's subscription alive
+//	hf:batches[{tag}]                  string: counts batches, so that each writes something (see durability.go)
 //
 // The allotment is left out where it is the group: one allotment to a group is the default, and
-// markers are many. A tag is its 24 bytes, not its text.
+// markers are many. The last two are on every master of a cluster, under a tag that leads there. A hold's tag is its 24 bytes, not its text.
 
 const (
 	keyPrefix  = "hf:{"
@@ -57,6 +58,9 @@ func holdKeys(keys []string, p store.Place, id store.HoldID) []string {
 }
 
 func hintKey(allotment string) string { return keyPrefix + allotment + "}:h" }
+
+// batchesKey is one for each master.
+const batchesKey = "hf:batches"
 
 func canaryKey(random string) string { return "hf:canary:" + random }
 

@@ -148,7 +148,7 @@ func TestEveryKeyWasDeclared(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 40)
 	d := &declared{keys: map[string]bool{}}
-	f.client.AddHook(d)
+	f.redis().AddHook(d)
 	second := f.withSecond(10)
 	f.begin("cart", f.cartOf("cart", "request", second, 1, 1)...)
 	f.ended()

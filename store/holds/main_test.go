@@ -91,7 +91,9 @@ func (f *fixture) open(choices ...fixtureOption) {
 	}
 	f.t.Cleanup(func() { _ = s.Close() })
 	f.Store = s
-	f.raw = rawClient(f.t, f.url)
+	if s.fleet.target.kind == standalone {
+		f.raw = rawClient(f.t, f.url)
+	}
 }
 
 // another is a second Store on the same Redis and clock: another replica.
@@ -108,7 +110,7 @@ func (f *fixture) another(choices ...fixtureOption) *fixture {
 func (f *fixture) warm() {
 	f.t.Helper()
 	for range 4 {
-		conn := f.client.Conn() // its own until it is closed
+		conn := f.redis().Conn() // its own until it is closed
 		defer conn.Close()
 		storetest.Eventually(f.t, patience, func() error { return conn.Ping(f.ctx()).Err() })
 	}
@@ -230,3 +232,8 @@ func (l *logs) String() string {
 }
 
 func (l *logs) count(part string) int { return strings.Count(l.String(), part) }
+
+// redis is the client for the one server of a Store.
+func (s *Store) redis() *redis.Client { return s.node0().client }
+
+func (s *Store) node0() *node { return s.fleet.view.Load().masters[0] }

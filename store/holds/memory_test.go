@@ -65,7 +65,7 @@ func (f *fixture) settle(n int) {
 	f.t.Helper()
 	marker := markerKey(f.place, store.NewHoldID(f.place.Allotment, "none", "none").Tag)
 	for range 2 * n / 1000 {
-		_, err := f.client.Pipelined(f.ctx(), func(p redis.Pipeliner) error {
+		_, err := f.redis().Pipelined(f.ctx(), func(p redis.Pipeliner) error {
 			for range 1000 {
 				p.Exists(f.ctx(), marker)
 				p.ZScore(f.ctx(), base(f.place, "d"), "none")

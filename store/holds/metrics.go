@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/holdfast-inventory/holdfast/store"
-	"github.com/holdfast-inventory/holdfast/store/batch"
 )
 
 // metrics are the instruments of the queue. Attribute sets are made once: these run for every batch.
@@ -19,7 +18,7 @@ type metrics struct {
 	drivers   map[store.LapseDriver]metric.MeasurementOption
 }
 
-func newMetrics(provider metric.MeterProvider, lanes *batch.Lanes[lane, flow, *op]) (*metrics, error) {
+func newMetrics(provider metric.MeterProvider, waiting func(lane) int) (*metrics, error) {
 	meter := provider.Meter("github.com/holdfast-inventory/holdfast/store/holds")
 	m := &metrics{lanes: map[lane]metric.MeasurementOption{}, drivers: map[store.LapseDriver]metric.MeasurementOption{}}
 	for _, l := range []lane{laneCreate, laneCaller, laneUpkeep} {
@@ -43,7 +42,7 @@ func newMetrics(provider metric.MeterProvider, lanes *batch.Lanes[lane, flow, *o
 		metric.WithDescription("Requests waiting for the next batch."), metric.WithUnit("{request}"),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			for l, set := range m.lanes {
-				o.Observe(int64(lanes.Waiting(l)), set)
+				o.Observe(int64(waiting(l)), set)
 			}
 			return nil
 		}))

@@ -23,6 +23,11 @@ type op struct {
 	args   func(args []any, number func(store.Place) int) []any
 	create *createItem // instead of keys and args
 
+	to     *node // where a server sent it that did not run it; nil: to the server that has the group
+	asking bool  // it must be announced there
+	again  bool  // it was not run, and is to be sent there
+	sent   int   // times that it was not run
+
 	ctx   context.Context //nolint:containedctx // of the caller that waits: a dead one is dropped from the queue
 	done  chan struct{}   // closed when the rest is set
 	err   error
@@ -103,6 +108,7 @@ type call struct {
 	lines  int
 	facts  []facts // of places, by the reply
 
+	asking   bool // of its ops
 	unmarked bool // create is given no markers: nothing is likely to be granted
 }
 

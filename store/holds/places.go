@@ -16,9 +16,7 @@ const mostBuckets = 1 << 16 // a bucket's number is 16 bits of the tag
 
 // Place implements store.Places.
 func (s *Store) Place(ctx context.Context, allotment string) (store.Place, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	text, err := s.client.Get(ctx, hintKey(allotment)).Result()
+	text, err := s.hint(ctx, allotment, "get").Text()
 	if errors.Is(err, redis.Nil) {
 		return store.Place{}, false, nil
 	}
@@ -36,11 +34,41 @@ func (s *Store) Place(ctx context.Context, allotment string) (store.Place, bool,
 
 // SetPlace implements store.Places.
 func (s *Store) SetPlace(ctx context.Context, p store.Place) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
 	value := p.Group + " " + strconv.Itoa(p.Buckets)
-	if err := s.client.Set(ctx, hintKey(p.Allotment), value, 0).Err(); err != nil {
+	if err := s.hint(ctx, p.Allotment, "set", value).Err(); err != nil {
 		return unavailable(err)
 	}
 	return nil
+}
+
+// hint runs a command on the key with an allotment's group, which is under the allotment's own tag. A server that has
+// the key no longer says where it is; the command is sent there once.
+func (s *Store) hint(ctx context.Context, allotment, command string, args ...any) *redis.Cmd {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	cmd := redis.NewCmd(ctx, append([]any{command, hintKey(allotment)}, args...)...)
+	n, err := s.fleet.route(allotment)
+	if err != nil {
+		cmd.SetErr(err)
+		return cmd
+	}
+	if err = n.client.Process(ctx, cmd); err == nil {
+		return cmd
+	}
+	s.blame(n, err)
+	addr, asking, moved := movedTo(err, n.addr)
+	if !moved {
+		return cmd
+	}
+	if n, err = s.fleet.node(addr); err != nil {
+		return cmd
+	}
+	again := redis.NewCmd(ctx, cmd.Args()...)
+	_, _ = n.client.Pipelined(ctx, func(p redis.Pipeliner) error { // the command has its own error
+		if asking {
+			announce(ctx, p)
+		}
+		return p.Process(ctx, again)
+	})
+	return again
 }

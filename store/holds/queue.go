@@ -25,6 +25,13 @@ const (
 	laneUpkeep lane = "upkeep" // loops, adopts, walks
 )
 
+// queue is that of a lane in front of a server; each of a cluster's has its own, so that one which is slow or gone
+// delays nothing at the others. Elsewhere there is one server, whichever is the master, and its address is left out.
+type queue struct {
+	lane lane
+	addr string
+}
+
 // flow is what is first come, first served. In a lane the flows take turns, so that nobody waits for all that others ask of
 // a hot group.
 type flow struct{ script, group string }
@@ -33,8 +40,8 @@ type flow struct{ script, group string }
 // but a call that Redis refused to run because it did not know the script.
 func (s *Store) do(ctx context.Context, l lane, o *op) error {
 	o.ctx, o.done = ctx, make(chan struct{})
-	if !s.lanes.Add(l, o.flow(), o) {
-		return store.ErrQueueFull
+	if err := s.enqueue(l, o); err != nil {
+		return err
 	}
 	if err := budget.Wait(ctx, o.done); err != nil {
 		return fmt.Errorf("%w: no answer in time: %w", store.ErrUnavailable, err)
@@ -43,6 +50,36 @@ func (s *Store) do(ctx context.Context, l lane, o *op) error {
 		return o.err
 	}
 	return gates(o)
+}
+
+func (s *Store) enqueue(l lane, o *op) error {
+	q := queue{lane: l}
+	if s.fleet.target.kind == cluster {
+		n, err := o.to, error(nil)
+		if n == nil {
+			if n, err = s.fleet.route(o.places[0].Group); err != nil {
+				return err
+			}
+		}
+		q.addr = n.addr
+	}
+	if !s.lanes.Add(q, o.flow(), o) {
+		return store.ErrQueueFull
+	}
+	return nil
+}
+
+// waiting is how many ops no batch of a lane has taken yet.
+func (s *Store) waiting(l lane) int {
+	if s.fleet.target.kind != cluster {
+		return s.lanes.Waiting(queue{lane: l})
+	}
+	masters, _ := s.fleet.masters()
+	all := 0
+	for _, n := range masters {
+		all += s.lanes.Waiting(queue{l, n.addr})
+	}
+	return all
 }
 
 // gates returns AdoptNeeded if the gate of one of o's allotments is shut.
@@ -69,45 +106,70 @@ func unknownFormat(p store.Place) error {
 }
 
 // run sends a batch as one pipeline, one call for each script.
-func (s *Store) run(l lane, ops []*op) {
-	s.metrics.batch(l, len(ops))
+func (s *Store) run(q queue, ops []*op) {
+	s.metrics.batch(q.lane, len(ops))
 	calls := s.merge(ops)
 	if len(calls) == 0 {
 		return
 	}
-	//nolint:contextcheck // a batch belongs to many callers: none of their contexts may end it
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeoutOf(l))
-	defer cancel()
-	unknown := s.send(ctx, calls)
-	if len(unknown) > 0 {
-		if err := s.loadScripts(ctx); err != nil {
-			fail(unknown, unavailable(err))
-		} else if again := s.send(ctx, unknown); len(again) > 0 {
-			fail(again, fmt.Errorf("%w: Redis forgot the scripts at once", store.ErrUnavailable))
-		}
-	}
-	if again := unmarked(calls); len(again) > 0 {
-		fail(s.send(ctx, again), fmt.Errorf("%w: Redis forgot the scripts", store.ErrUnavailable))
+	n, err := s.server(q, calls)
+	if err != nil {
+		fail(calls, err)
+	} else {
+		s.runOn(n, q.lane, calls)
 	}
 	for _, c := range calls {
 		for _, o := range c.ops {
-			close(o.done)
+			if !s.sendOn(q.lane, o) {
+				close(o.done)
+			}
 		}
 	}
 }
 
-func (s *Store) timeoutOf(l lane) time.Duration {
-	if l == laneUpkeep {
+// server is the one in whose queue these calls waited.
+func (s *Store) server(q queue, calls []*call) (*node, error) {
+	if q.addr == "" {
+		return s.fleet.route(calls[0].ops[0].places[0].Group)
+	}
+	return s.fleet.node(q.addr)
+}
+
+func (s *Store) runOn(n *node, l lane, calls []*call) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeoutOf(l, n)) // a batch belongs to many callers: none of their contexts may end it
+	defer cancel()
+	unknown := s.send(ctx, n, calls)
+	if len(unknown) > 0 {
+		if err := s.loadScripts(ctx, n); err != nil {
+			fail(unknown, unavailable(err))
+		} else if again := s.send(ctx, n, unknown); len(again) > 0 {
+			fail(again, fmt.Errorf("%w: Redis forgot the scripts at once", store.ErrUnavailable))
+		}
+	}
+	if again := unmarked(calls); len(again) > 0 {
+		fail(s.send(ctx, n, again), fmt.Errorf("%w: Redis forgot the scripts", store.ErrUnavailable))
+	}
+}
+
+// timeoutOf is that of a batch. Of a server that does not answer nobody waits longer than callers do.
+func (s *Store) timeoutOf(l lane, n *node) time.Duration {
+	if l == laneUpkeep && !n.silent.Load() {
 		return max(upkeepTimeout, s.timeout)
 	}
 	return s.timeout
 }
 
-// merge makes the calls of a batch, in its order, leaving out ops whose caller has gone. A call takes what is asked of
-// every group, as all are on one server: most of what a call with one line costs is the call.
+// together is what one call may do: of a cluster, what is in one slot; else what is asked of every group, as all are on
+// one server: most of what a call with one line costs is the call.
+type together struct {
+	script, group string
+	asking        bool
+}
+
+// merge makes the calls of a batch, in its order, leaving out ops whose caller has gone.
 func (s *Store) merge(ops []*op) []*call {
 	var calls []*call
-	open := map[string]*call{}
+	open := map[together]*call{}
 	for _, o := range ops {
 		if err := o.ctx.Err(); err != nil {
 			o.err = err
@@ -116,14 +178,20 @@ func (s *Store) merge(ops []*op) []*call {
 		}
 		if o.alone() {
 			c := newCall(o.script)
+			c.asking = o.asking
 			c.add(o)
 			calls = append(calls, c)
 			continue
 		}
-		c := open[o.script]
+		key := together{script: o.script, asking: o.asking}
+		if s.fleet.target.kind == cluster {
+			key.group = o.places[0].Group
+		}
+		c := open[key]
 		if c == nil {
 			c = newCall(o.script)
-			open[o.script] = c
+			c.asking = o.asking
+			open[key] = c
 			calls = append(calls, c)
 		}
 		c.add(o)
@@ -135,23 +203,34 @@ func (s *Store) merge(ops []*op) []*call {
 }
 
 // send makes the calls and returns those that Redis did not run for want of the script.
-func (s *Store) send(ctx context.Context, calls []*call) (unknown []*call) {
-	pipe := s.client.Pipeline()
+func (s *Store) send(ctx context.Context, n *node, calls []*call) (unknown []*call) {
+	pipe := n.client.Pipeline()
 	replies := make([]*redis.Cmd, len(calls))
+	proof := s.durable.open(ctx, s.fleet, n, pipe, calls)
 	for i, c := range calls {
 		keys, args := c.encode(s.clockOffset(), s.retention)
+		if c.asking {
+			announce(ctx, pipe)
+		}
 		replies[i] = pipe.EvalSha(ctx, s.scripts[c.script].SHA, keys, args...)
 	}
+	proof.ask(ctx, pipe)
 	_, _ = pipe.Exec(ctx) // each reply has its own error
+	undecided := proof.missing()
 	for i, c := range calls {
 		value, err := replies[i].Result()
+		if value != nil {
+			err = nil // the client says of all of a pipeline that it failed when a later reply did not come in time
+		}
 		switch {
 		case refused(err, "NOSCRIPT"):
 			unknown = append(unknown, c)
 			continue
 		case err != nil:
 			s.report(c, err)
+			s.blame(n, err)
 			fail([]*call{c}, unavailable(err))
+			s.redirect(n, c, err)
 			continue
 		}
 		if err := c.decodeSafely(value); err != nil {
@@ -159,6 +238,10 @@ func (s *Store) send(ctx context.Context, calls []*call) (unknown []*call) {
 			fail([]*call{c}, unavailable(err))
 		}
 		s.spent.note(c)
+		n.silent.Store(false)
+		if undecided != nil && durableScripts[c.script] {
+			fail([]*call{c}, undecided)
+		}
 	}
 	return unknown
 }
@@ -182,8 +265,8 @@ func refused(err error, kinds ...string) bool {
 	return slices.Contains(kinds, kind)
 }
 
-func (s *Store) loadScripts(ctx context.Context) error {
-	pipe := s.client.Pipeline()
+func (s *Store) loadScripts(ctx context.Context, n *node) error {
+	pipe := n.client.Pipeline()
 	for _, script := range s.scripts {
 		pipe.ScriptLoad(ctx, script.Source)
 	}

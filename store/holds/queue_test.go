@@ -34,8 +34,8 @@ func (f *fixture) shut(l lane, first func(int) error) *gate {
 	f.t.Helper()
 	g := &gate{f: f, lane: l, opened: make(chan struct{}), results: map[string][]error{}}
 	limits := batch.Limits{Batch: gatedMost + groupWeight, Flow: groupWeight, Lane: gatedLane}
-	f.lanes = batch.NewLanes[lane, flow](limits, (*op).weight, func(of lane, ops []*op) {
-		if of == l {
+	f.lanes = batch.NewLanes[queue, flow](limits, (*op).weight, func(of queue, ops []*op) {
+		if of.lane == l {
 			g.mu.Lock()
 			g.batches = append(g.batches, ops)
 			g.mu.Unlock()
@@ -58,10 +58,10 @@ func (f *fixture) shut(l lane, first func(int) error) *gate {
 // start has n callers call, and returns when all of them wait or have an answer.
 func (g *gate) start(name string, n int, call func(int) error) {
 	g.f.t.Helper()
-	waiting, answered := g.f.lanes.Waiting(g.lane), len(g.of(name))
+	waiting, answered := g.f.lanes.Waiting(queue{lane: g.lane}), len(g.of(name))
 	g.call(name, n, call)
 	storetest.Eventually(g.f.t, patience, func() error {
-		if got := g.f.lanes.Waiting(g.lane) - waiting + len(g.of(name)) - answered; got != n {
+		if got := g.f.lanes.Waiting(queue{lane: g.lane}) - waiting + len(g.of(name)) - answered; got != n {
 			return fmt.Errorf("%d of %d callers have come", got, n)
 		}
 		return nil

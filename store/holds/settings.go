@@ -4,17 +4,44 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// CheckSettings says what makes this server unfit (bad) and what weakens the promises (weak), each
-// with what to set. An error: it could not be asked.
+// CheckSettings says what makes a server unfit (bad) and what weakens the promises (weak), each
+// with what to set, of every master. An error: one could not be asked; what was found at the others stands.
 func (s *Store) CheckSettings(ctx context.Context) (bad, weak []string, err error) {
-	info, err := s.client.Info(ctx).Result()
+	masters, _ := s.fleet.masters()
+	if len(masters) == 0 {
+		return nil, nil, unavailable(errNoMaster)
+	}
+	for _, n := range masters {
+		itsBad, itsWeak, itsErr := s.checkServer(ctx, n.client)
+		if itsErr != nil {
+			err = unavailable(fmt.Errorf("%s: %w", n.addr, itsErr))
+		}
+		bad, weak = append(bad, s.ofServer(n, itsBad)...), append(weak, s.ofServer(n, itsWeak)...)
+	}
+	return bad, weak, err
+}
+
+// ofServer names the server where there are several.
+func (s *Store) ofServer(n *node, texts []string) []string {
+	if s.fleet.target.kind != standalone {
+		for i := range texts {
+			texts[i] = n.addr + ": " + texts[i]
+		}
+	}
+	return texts
+}
+
+func (s *Store) checkServer(ctx context.Context, client *redis.Client) (bad, weak []string, err error) {
+	info, err := client.Info(ctx).Result()
 	if err != nil {
 		if refused(err, "NOPERM") {
 			return []string{"the Redis user may not run INFO, by which each script recognises its server: grant +info"}, nil, nil
 		}
-		return nil, nil, unavailable(err)
+		return nil, nil, err
 	}
 	fields := map[string]string{}
 	for line := range strings.SplitSeq(info, "\r\n") {
@@ -25,8 +52,37 @@ func (s *Store) CheckSettings(ctx context.Context) (bad, weak []string, err erro
 	if policy := fields["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		bad = append(bad, fmt.Sprintf("maxmemory-policy is %s, under which Redis drops counters or holds: set it to noeviction", policy))
 	}
-	if fields["aof_enabled"] == "0" {
+	if s.durable.Fsync {
+		unsynced, err := checkFsync(ctx, client, fields)
+		if err != nil {
+			return bad, nil, err
+		}
+		bad = append(bad, unsynced...)
+	} else if fields["aof_enabled"] == "0" {
 		weak = append(weak, "appendonly is no: a crash of Redis loses acknowledged holds (never oversells): set it to yes")
 	}
+	// INFO has this field only if both settings are above 0.
+	if _, guarded := fields["min_slaves_good_slaves"]; !guarded && (s.fleet.target.kind == sentinel || s.durable.Replicas > 0) {
+		weak = append(weak, "min-replicas-to-write is 0: a master that is cut off goes on deciding until it is replaced, "+
+			"and what it decides is lost (never oversold): set it to 1 or more, and min-replicas-max-lag to 1 or 2")
+	}
 	return bad, weak, nil
+}
+
+// checkFsync says what keeps a server from having each decision on its disk before it is answered.
+func checkFsync(ctx context.Context, client *redis.Client, info map[string]string) ([]string, error) {
+	if info["aof_enabled"] == "0" {
+		return []string{"durability is fsync, but appendonly is no: set it to yes"}, nil
+	}
+	const setting = "appendfsync"
+	values, err := client.ConfigGet(ctx, setting).Result()
+	switch {
+	case refused(err, "NOPERM", "ERR"):
+		return []string{"durability is fsync, but the Redis user may not read appendfsync: grant +config|get"}, nil
+	case err != nil:
+		return nil, err
+	case values[setting] != "always":
+		return []string{fmt.Sprintf("durability is fsync, but appendfsync is %s: set it to always", values[setting])}, nil
+	}
+	return nil, nil
 }

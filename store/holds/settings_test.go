@@ -87,7 +87,7 @@ func TestDocumentedUser(t *testing.T) {
 		for word := range strings.FieldsSeq(command) {
 			args = append(args, word)
 		}
-		if err := f.client.Do(t.Context(), args...).Err(); !refused(err, "NOPERM") {
+		if err := f.redis().Do(t.Context(), args...).Err(); !refused(err, "NOPERM") {
 			t.Errorf("%s: %v, want NOPERM", command, err)
 		}
 	}

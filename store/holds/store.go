@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,7 +46,8 @@ const (
 
 // Options are what a Store needs.
 type Options struct {
-	URL       string        // redis:// or rediss://
+	URL       string        // one of the forms in README.md; see CheckURL
+	Durable   Durability    // when what is decided may be answered
 	Timeout   time.Duration // of one batch of callers' requests; 0: DefaultTimeout
 	Retention time.Duration // ended holds stay readable for so long; 0: DefaultRetention
 	// Offset is added to the server's clock in every script: a test's way to let time pass. Nil in production.
@@ -59,12 +60,13 @@ type Options struct {
 // Store is the Redis side of Holdfast. It implements store.Holds, store.Confirms, store.Upkeep,
 // store.Rebuild, store.Places and store.Events.
 type Store struct {
-	client    *redis.Client
+	fleet     *fleet
 	scripts   map[string]lua.Script
-	lanes     *batch.Lanes[lane, flow, *op]
+	lanes     *batch.Lanes[queue, flow, *op]
 	releasing singleflight.Group
 	timeout   time.Duration
 	database  int
+	durable   Durability
 	retention time.Duration
 	offset    func() time.Duration
 	log       *slog.Logger
@@ -84,17 +86,18 @@ var (
 
 // Open makes a Store. It does not need the server to be up; a bad URL is an error.
 func Open(o Options) (*Store, error) {
-	options, err := clientOptions(o)
+	target, err := parseURL(o.URL)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("redis url %w", err)
 	}
+	setClientOptions(target.options, o)
 	scripts, err := lua.Scripts()
 	if err != nil {
 		return nil, fmt.Errorf("read the scripts: %w", err)
 	}
 	s := &Store{
-		client: redis.NewClient(options), scripts: scripts, timeout: o.Timeout, retention: o.Retention,
-		database: options.DB, offset: o.Offset, log: o.Logger,
+		scripts: scripts, timeout: o.Timeout, retention: o.Retention,
+		database: target.options.DB, durable: o.Durable, offset: o.Offset, log: o.Logger,
 	}
 	if s.timeout == 0 {
 		s.timeout = DefaultTimeout
@@ -103,25 +106,30 @@ func Open(o Options) (*Store, error) {
 		s.retention = DefaultRetention
 	}
 	limits := batch.Limits{Batch: batchMost + groupWeight, Flow: groupWeight, Lane: laneMost}
-	s.lanes = batch.NewLanes[lane, flow](limits, (*op).weight, s.run)
-	if s.metrics, err = newMetrics(o.Meters, s.lanes); err != nil {
+	s.lanes = batch.NewLanes[queue, flow](limits, (*op).weight, s.run)
+	if s.metrics, err = newMetrics(o.Meters, s.waiting); err != nil {
 		return nil, err
 	}
-	if err := s.instrument(o); err != nil {
+	s.fleet, err = newFleet(target, o.Logger, func(addr string, closed chan struct{}) (*redis.Client, error) {
+		client := redis.NewClient(optionsAt(target.options, addr))
+		return client, instrument(client, closed, o)
+	})
+	if err != nil {
 		return nil, err
 	}
+	s.fleet.watch()
 	return s, nil
 }
 
-func (s *Store) instrument(o Options) error {
-	if err := redisotel.InstrumentMetrics(s.client, redisotel.WithMeterProvider(o.Meters)); err != nil {
+func instrument(client *redis.Client, closed chan struct{}, o Options) error {
+	if err := redisotel.InstrumentMetrics(client, redisotel.WithMeterProvider(o.Meters), redisotel.WithCloseChan(closed)); err != nil {
 		return fmt.Errorf("measure redis: %w", err)
 	}
 	if _, off := o.Traces.(noop.TracerProvider); off {
 		return nil // the hook alone takes some 3 % of a call
 	}
 	// Commands carry buyers' ids, so spans never show them.
-	if err := redisotel.InstrumentTracing(s.client, redisotel.WithTracerProvider(o.Traces),
+	if err := redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(o.Traces),
 		redisotel.WithDBStatement(false)); err != nil {
 		return fmt.Errorf("trace redis: %w", err)
 	}
@@ -129,10 +137,31 @@ func (s *Store) instrument(o Options) error {
 }
 
 // Close closes the connections. Calls under way fail.
-func (s *Store) Close() error { return s.client.Close() }
+func (s *Store) Close() error {
+	s.fleet.close()
+	return nil
+}
 
-// Ping says whether the server answers.
-func (s *Store) Ping(ctx context.Context) error { return s.client.Ping(ctx).Err() }
+// Ping says whether every server that has something answers.
+func (s *Store) Ping(ctx context.Context) error {
+	masters, _ := s.fleet.masters()
+	if len(masters) == 0 {
+		return errNoMaster
+	}
+	errs := make([]error, len(masters))
+	var pings sync.WaitGroup
+	for i, n := range masters {
+		pings.Go(func() {
+			if err := n.client.Ping(ctx).Err(); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", n.addr, err)
+			}
+		})
+	}
+	pings.Wait()
+	return errors.Join(errs...)
+}
+
+var errNoMaster = errors.New("no master of Redis is known")
 
 // RedirectClientLog sends what the client library would write to standard error to log, at level
 // debug: the health probes report outages. The library has one logger for the whole process.
@@ -145,17 +174,9 @@ func (l clientLog) Printf(ctx context.Context, format string, args ...any) {
 	l.DebugContext(ctx, "redis client: "+fmt.Sprintf(format, args...))
 }
 
-// clientOptions sets every option that matters here; see PITFALLS in docs/design.md for the reasons.
+// setClientOptions sets every option that matters here; see PITFALLS in docs/design.md for the reasons.
 // Above all the client never retries by itself: a script whose answer was lost may have run.
-func clientOptions(o Options) (*redis.Options, error) {
-	options, err := redis.ParseURL(o.URL)
-	if err != nil {
-		var parse *url.Error
-		if errors.As(err, &parse) {
-			err = parse.Err // without the URL, and so without its password
-		}
-		return nil, fmt.Errorf("redis url: %w", err)
-	}
+func setClientOptions(options *redis.Options, o Options) {
 	options.Protocol = 2
 	options.DisableIdentity = true
 	options.MaxRetries = -1
@@ -173,5 +194,4 @@ func clientOptions(o Options) (*redis.Options, error) {
 	options.PipelinePoolSize = -1
 	options.ReadBufferSize = 64 << 10
 	options.WriteBufferSize = 64 << 10
-	return options, nil
 }

@@ -118,9 +118,7 @@ func (s *Store) Leave(ctx context.Context, p store.Place, epoch, feed int64) err
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	if err := s.client.Unlink(ctx, hintKey(p.Allotment)).Err(); err != nil {
+	if err := s.hint(ctx, p.Allotment, "unlink").Err(); err != nil {
 		return unavailable(err)
 	}
 	return nil

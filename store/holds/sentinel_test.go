@@ -1,0 +1,224 @@
+package holds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/local"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+// onFleet opens a Store on several servers, with the timeout of production, and waits until it knows them. No test of its
+// state is made at the end.
+func onFleet(t *testing.T, url string, choices ...fixtureOption) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: new(atomic.Int64)}
+	f.open(append([]fixtureOption{onRedis(url), withTimeout(0)}, choices...)...)
+	storetest.Eventually(t, patience, func() error {
+		if masters, _ := f.fleet.masters(); len(masters) == 0 {
+			return fmt.Errorf("no master is known:\n%s", f.logs)
+		}
+		return nil
+	})
+	return f
+}
+
+func durable(d Durability) fixtureOption { return func(_ *fixture, o *Options) { o.Durable = d } }
+
+// opened makes an allotment of its own group.
+func (f *fixture) opened(id string, capacity int64) store.Place {
+	f.t.Helper()
+	p := store.Place{Allotment: id, Group: id, Buckets: 4}
+	f.openAt(p, capacity, 1)
+	return p
+}
+
+func (f *fixture) openAt(p store.Place, capacity, epoch int64) {
+	f.t.Helper()
+	storetest.Eventually(f.t, patience, func() error {
+		past, _, err := f.AdoptBegin(f.ctx(), p, "claim", lease)
+		if err == nil && past == nil {
+			err = errors.New("claimed by another")
+		}
+		return err
+	})
+	must(f.t, f.AdoptReset(f.ctx(), p, "claim"))
+	must(f.t, f.AdoptEnd(f.ctx(), newAllotment(p, capacity), "claim", store.Counters{
+		Epoch: epoch, Capacity: capacity, Available: capacity, Version: 1,
+	}, 0))
+}
+
+func (f *fixture) createAt(p store.Place, request string) ([]store.Hold, error) {
+	ctx, cancel := context.WithTimeout(f.ctx(), patience)
+	defer cancel()
+	return f.Create(ctx, store.CreateRequest{
+		BuyerID: "buyer", RequestID: request, Lines: []store.PlacedLine{{Place: p, Quantity: 1}},
+	})
+}
+
+func needsAdopt(err error) bool {
+	var needed *store.AdoptNeeded
+	return errors.As(err, &needed)
+}
+
+// F07: the promoted replica is found by itself, quickly; it decides nothing before it is adopted, and goes on then.
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})
+	f := onFleet(t, set.URL())
+	p := f.opened("show", 1000)
+	_, err := f.createAt(p, "before")
+	must(t, err)
+	set.Servers[0].Kill()
+	tries := 0
+	storetest.Eventually(t, patience, func() error {
+		tries++
+		_, err := f.createAt(p, fmt.Sprint("during-", tries))
+		switch {
+		case needsAdopt(err):
+			return nil
+		case !errors.Is(err, store.ErrUnavailable):
+			t.Errorf("while there is no master: %v, want ErrUnavailable", err)
+		}
+		return fmt.Errorf("the new master is not reached: %w", err)
+	})
+	f.opened("show", 1000)
+	_, err = f.createAt(p, "after")
+	must(t, err)
+}
+
+// F19, P18: a server whose master was replaced behind its back goes on there, but adopts nothing, so it cannot take
+// the allotments away from the others by ever higher epochs; when it hears of the new master it drops the old one.
+func TestPinnedToAnOldMaster(t *testing.T) {
+	t.Parallel()
+	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})
+	url := set.URL()
+	var links []*relay
+	for _, s := range set.Sentinels {
+		link := newRelay(t, s.Addr())
+		links = append(links, link)
+		url = strings.Replace(url, s.Addr(), link.addr(), 1)
+	}
+	f := onFleet(t, url)
+	p := f.opened("show", 1000)
+	old, other := set.Servers[0], set.Servers[1]
+	for _, link := range links {
+		link.set(true)
+	}
+	must(t, old.Pause())
+	storetest.Eventually(t, patience, func() error { return named1(t, set, other) })
+	for _, s := range set.Sentinels {
+		must(t, s.Pause()) // else they would demote the old one
+	}
+	old.Resume()
+	storetest.Eventually(t, patience, func() error {
+		_, err := f.createAt(p, "ghost")
+		return err
+	})
+	for range 3 {
+		if past, _, err := f.AdoptBegin(f.ctx(), p, "claim of the pinned", lease); !errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("AdoptBegin on an old master: %v, %v, want ErrUnavailable", past, err)
+		}
+	}
+	_, err := f.createAt(p, "still its own")
+	must(t, err) // and so nothing was changed there
+	for i, s := range set.Sentinels {
+		s.Resume()
+		links[i].set(false)
+	}
+	f.opened("show", 1000)
+	if got := f.node0().addr; got != other.Addr() {
+		t.Errorf("it adopts on %s, want the new master %s", got, other.Addr())
+	}
+}
+
+func named1(t *testing.T, set *local.RedisSentinel, want *local.Redis) error {
+	now, err := set.Master(t.Context())
+	if err == nil && now != want {
+		err = fmt.Errorf("the master is %s, not yet %s", now.Addr(), want.Addr())
+	}
+	return err
+}
+
+// One Sentinel of three is not enough to adopt on its word: it may be cut off together with an old master.
+func TestConfirmNeedsHalfOfTheSentinels(t *testing.T) {
+	t.Parallel()
+	set := storetest.NewSentinel(t, local.SentinelOptions{})
+	f := onFleet(t, set.URL())
+	f.opened("show", 1000)
+	set.Sentinels[0].Kill()
+	f.opened("two of three", 1000)
+	must(t, set.Sentinels[1].Pause())
+	place := store.Place{Allotment: "one", Group: "one", Buckets: 4}
+	if _, _, err := f.AdoptBegin(f.ctx(), place, "claim", lease); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("AdoptBegin on the word of one Sentinel of three: %v, want ErrUnavailable", err)
+	}
+	storetest.Eventually(t, patience, func() error {
+		if f.logs.count("which is less than half") == 0 {
+			return errors.New("nothing is said of it")
+		}
+		return nil
+	})
+}
+
+// P21, P25, P26, F11: with the replica silent nothing is answered, not even a refusal; what was decided stands, and a repeat
+// tells when the replica is back.
+func TestDurabilityReplicas(t *testing.T) {
+	t.Parallel()
+	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})
+	f := onFleet(t, set.URL(), durable(Durability{Replicas: 1}), withTimeout(300*time.Millisecond))
+	loose := onFleet(t, set.URL()) // does not wait
+	p := f.opened("show", 2)
+	first, err := f.createAt(p, "first")
+	must(t, err)
+	h := store.PlacedHold{Place: p, ID: first[0].ID}
+	must(t, set.Servers[1].Pause())
+	undecided := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, errUnacknowledged) {
+			t.Errorf("%s with the replica silent: %v, want it to be undecided", what, err)
+		}
+	}
+	undecided("create", errOf(f.createAt(p, "second")))
+	undecided("a refusal", errOf(f.createAt(p, "third")))
+	undecided("extend", errOf(f.Extend(f.ctx(), h)))
+	undecided("begin", errOf(f.Begin(f.ctx(), store.BeginRequest{
+		Holds: []store.PlacedHold{h}, OrderID: "order", Quantity: 1, Lease: lease,
+	})))
+	if got, err := f.Get(f.ctx(), h); err != nil || got.State != store.Confirming { // the fault hit after the decision
+		t.Errorf("the first hold is %v, %v, want CONFIRMING", got.State, err)
+	}
+	second, err := loose.createAt(p, "second") // the control
+	must(t, err)
+	set.Servers[1].Resume()
+	storetest.Eventually(t, patience, func() error {
+		again, err := f.createAt(p, "second")
+		if err == nil && again[0].Token != second[0].Token {
+			t.Errorf("the repeat got %+v, want %+v", again[0], second[0])
+		}
+		return err
+	})
+	refusal(t, errOf(f.createAt(p, "third")), store.AllHeld)
+	undecidedCancel := store.PlacedHold{Place: p, ID: second[0].ID}
+	must(t, errOf(f.Cancel(f.ctx(), undecidedCancel)))
+}
+
+func TestParseDurability(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Durability{"none": {}, "fsync": {Fsync: true}, "replicas:1": {Replicas: 1}, "replicas:16": {Replicas: 16}} {
+		if got, err := ParseDurability(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "None", "replicas", "replicas:", "replicas:0", "replicas:17", "replicas:-1", "replicas:1x", "always"} {
+		if _, err := ParseDurability(text); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}

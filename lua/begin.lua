@@ -8,6 +8,7 @@
 --       {AGAIN, line, due tag ...}; or {status, line, hold}
 -- O(log n) for each line, n being the live holds.
 
+-- include indexes
 -- include records
 
 -- What the hold must sell, or the reason why it cannot.

@@ -4,6 +4,7 @@
 -- Reply for each: {OK, hold}, {SOLD or CONFIRMING, hold}, or {status}
 -- O(log n) for each, n being the live holds.
 
+-- include indexes
 -- include records
 
 local function decide(h)

@@ -4,6 +4,7 @@
 -- Reply for each: {OK, hold} if it is this caller's to drive on, else {NOT_DUE} or {status}
 -- O(log n) for each, n being the confirms under way.
 
+-- include indexes
 -- include records
 
 local function decide(h, lease)

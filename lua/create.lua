@@ -202,7 +202,7 @@ local function judge(j, l)
   if a.available >= q then return nil end
   local tags = due(a)
   if tags then return againOf(a, j, tags) end
-  if not a.refused or q < a.refused then a.refused = q end
+  if a.perbuyer == 0 and (not a.refused or q < a.refused) then a.refused = q end
   if a.capacity - a.sold < q then return refuse(S.SOLD_OUT, j) end
   if isNew(l) then return refuse(S.ALL_HELD, j) end
   meetBuyers()
@@ -275,26 +275,39 @@ local function decide(i, first, last)
   return result
 end
 
--- What was too many for an earlier request of the batch is too many for a later, new one: what is available only
--- falls meanwhile, and nothing that lapsed is in the way. This is how most requests of a launch end. nil: it is
--- not so for line l.
-local soldOut, allHeld = -S.SOLD_OUT, -S.ALL_HELD
-local function refusedToo(l)
-  local a, q = lineOf[l], quantity[l]
-  if a.refused and q >= a.refused and q <= a.perhold and a.perbuyer == 0 and isNew(l) then
-    return a.capacity - a.sold < q and soldOut or allHeld
+for _, a in ipairs(allotments) do prepare(a) end
+parse()
+local results, requests = {}, tonumber(ARGV[firstArg])
+
+local function decideCarts()
+  local l = 1
+  for i = 1, requests do
+    local count = byte(index, 8 * i)
+    results[i] = rest or decide(i, l, l + count - 1)
+    l = l + count
   end
 end
 
-for _, a in ipairs(allotments) do prepare(a) end
-parse()
-local results, l, requests = {}, 1, tonumber(ARGV[firstArg])
-local single = requests == #lineOf
-for i = 1, requests do
-  local count = single and 1 or byte(index, 8 * i)
-  results[i] = rest or single and refusedToo(l) or decide(i, l, l + count - 1)
-  l = l + count
+-- Requests of a line each. What was too many for an earlier one of the batch is too many for a later, new one: what is
+-- available only falls meanwhile, and nothing that lapsed is in the way. This is how most requests of a launch end, so
+-- what it takes to tell is kept in variables while the allotment stays the same.
+local function decideLines()
+  local of, least, most, left
+  for i = 1, requests do
+    local a, q, hash, at = lineOf[i], quantity[i], hashOf[i], place[i]
+    local got = hash.got
+    if a ~= of then
+      of, least, most, left = a, not rest and a.refused or MOST, a.perhold, a.refused and a.capacity - a.sold
+    end
+    if q >= least and q <= most and not got[at] and not got[at + 1] and not hash.mixed then
+      results[i] = q > left and -S.SOLD_OUT or -S.ALL_HELD
+    else
+      results[i], of = rest or decide(i, i, i), nil
+    end
+  end
 end
+
+if requests == #lineOf then decideLines() else decideCarts() end
 for _, a in ipairs(allotments) do
   if a.dirty then writes[#writes + 1] = a.index end
 end

@@ -6,6 +6,8 @@
 --       {tag to purge ...}, number of ended holds} or {status}
 -- O(log n + tags) for each, n being the holds.
 
+-- include indexes
+
 local function first(key)
   return redis.call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, tonumber(ARGV[firstArg]))
 end

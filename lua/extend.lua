@@ -4,6 +4,7 @@
 -- Reply for each: {OK, hold}, {EXTENSION_LIMIT, hold}, {how it has ended, or CONFIRMING, hold}, or {status}
 -- O(log n) for each, n being the live holds.
 
+-- include indexes
 -- include records
 
 local ENDED = {[CONFIRMING] = S.CONFIRMING, [SOLD] = S.SOLD, [CANCELLED] = S.CANCELLED,

@@ -13,12 +13,9 @@ local WIDTH = 13
 local RULES = {'state', 'late', 'hold', 'longest', 'perhold', 'perbuyer', 'opens', 'closes'}
 
 local function setRules(a, p)
-  local set = {'HSET', a.key}
   for j, name in ipairs(RULES) do
     a[name] = tonumber(ARGV[p + 4 + j])
-    set[2 * j + 1], set[2 * j + 2] = name, a[name]
   end
-  put(unpack(set))
 end
 
 local function cancelUnits(a, b, units)

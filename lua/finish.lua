@@ -6,6 +6,7 @@
 -- Reply for each: {OK, hold} or {status}
 -- O(log n) for each, n being the live holds.
 
+-- include indexes
 -- include records
 
 local SOLD_VERDICT, ROOM = 1, 3

@@ -5,6 +5,8 @@
 -- Reply {OK}, or {BUSY} if something lives, is remembered or is not applied, or an adopt is under way
 -- O(keys); the memory is freed in the background.
 
+-- include indexes
+
 local a = allotments[1]
 
 local function busy()
@@ -13,8 +15,8 @@ local function busy()
       or a.feed ~= tonumber(ARGV[firstArg + 1]) or redis.call('ZCARD', a.ended) ~= 0
   end
   -- Of a newer epoch than the caller knows: it was reopened since.
-  local v = redis.pcall('HMGET', a.key, 'adopting', 'epoch')
-  return a.gate ~= S.ADOPT or not master or v.err or v[1] or (whole(v[2]) or 0) > tonumber(ARGV[firstArg])
+  local v = a.fields
+  return a.gate ~= S.ADOPT or not master or v.err or v[2] or (a.epoch or 0) > tonumber(ARGV[firstArg])
 end
 
 if busy() then return reply({{S.BUSY}}) end

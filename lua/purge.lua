@@ -4,6 +4,7 @@
 -- Reply for each: {OK}, {NOT_DUE} or {status}
 -- O(log n) for each, n being the ended holds.
 
+-- include indexes
 -- include records
 
 local results = {}

@@ -7,6 +7,7 @@
 --       until the allotment is adopted.
 -- O(log n) for each, n being the live holds.
 
+-- include indexes
 -- include records
 
 -- Mends an entry of the index that says otherwise than the record, lest it be met again for ever.

@@ -1,13 +1,14 @@
 -- scan: walks the hashes of an allotment, a part of each at a time: holds and buyers. For an adopt it removes
--- what cannot be read, which nothing else would and which stands in the way, and empties the totals of
--- buyers, which adopt_buyers sets anew.
+-- what cannot be read, which nothing else would and which stands in the way.
 -- KEYS  for each part: a hash of holds
 -- ARGV  claim of the adopt on whose behalf it walks ('': none), fields wanted at a time, number of parts; for
 --       each: cursor (0: from the start)
 -- Reply for each: {OK, next cursor (0: the end), {hold and its score in its index ...}, {{field of a buyer, held,
---       sold, live} ...}, {damaged field ...}} or {status}
+--       sold, live, name of the hold whose record is beside it, names of listed holds} ...}, {damaged field ...}}
+--       or {status}
 -- O(fields) for each; a hash in its compact form comes whole.
 
+-- include indexes
 -- include records
 -- include adopt
 
@@ -26,7 +27,7 @@ local function record(tag, r)
 end
 
 -- Notes what a field says; false: it cannot be read.
-local function read(found, key, field, raw)
+local function read(found, field, raw)
   if #field == TAG then
     local r = decode(raw)
     if r then found.holds[#found.holds + 1] = record(field, r) end
@@ -36,11 +37,8 @@ local function read(found, key, field, raw)
   local e, r = decodeEntry(raw)
   if not e then return false end
   if r then found.holds[#found.holds + 1] = record(e[B_HOME] .. field, r) end
-  found.buyers[#found.buyers + 1] = {field, e[B_HELD], e[B_SOLD], e[B_LIVE]}
-  if claim ~= '' then
-    local b = buyer(key, field, raw)
-    b.e, b.dirty = {0, 0, 0, e[B_HOME]}, true
-  end
+  table.insert(e, 1, field)
+  found.buyers[#found.buyers + 1] = e
   return true
 end
 
@@ -51,11 +49,10 @@ local function part(key, cursor)
     if claim ~= '' then put('UNLINK', key) end
     return {S.OK, '0', {}, {}, {'*'}}
   end
-  if claim ~= '' then pass(key) end
   local found, damaged = {holds = {}, buyers = {}}, {}
   for j = 1, #reply[2], 2 do
     local field = reply[2][j]
-    if not read(found, key, field, reply[2][j + 1]) then
+    if not read(found, field, reply[2][j + 1]) then
       damaged[#damaged + 1] = field
       if claim ~= '' then put('HDEL', key, field) end
     end

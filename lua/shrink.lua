@@ -5,6 +5,7 @@
 --       {TOO_MUCH} for less than one unit, or {status}
 -- O(log n) for each, n being the live holds.
 
+-- include indexes
 -- include records
 
 local function take(h, c)

@@ -29,7 +29,6 @@ type interceptors struct {
 	methods   map[string]*method // by full name
 	fallback  *method            // health and reflection
 	validator *validator
-	door      *door
 	limiter   *limiter
 	panics    metric.Int64Counter
 	ending    context.Context // done when streams must end
@@ -49,6 +48,7 @@ type method struct {
 	recorder *recorder      // nil: not a decision
 	ours     bool           // has rules to be validated
 	limited  bool           // by buyer
+	door     *door          // nil: none
 }
 
 func (i *interceptors) method(name string) *method {

@@ -60,7 +60,13 @@ func methodTable(b Budgets, r *recorders) map[string]*method {
 	)
 	for name, m := range table {
 		m.recorder = r.forMethod(name)
-		m.limited = name == pb.InventoryService_CreateHold_FullMethodName || name == pb.InventoryService_BatchCreateHolds_FullMethodName
+	}
+	holds, confirms := newHoldsDoor(), newConfirmsDoor()
+	for _, name := range []string{pb.InventoryService_CreateHold_FullMethodName, pb.InventoryService_BatchCreateHolds_FullMethodName} {
+		table[name].door, table[name].limited = holds, true
+	}
+	for _, name := range []string{pb.InventoryService_ConfirmHold_FullMethodName, pb.InventoryService_BatchConfirmHolds_FullMethodName} {
+		table[name].door = confirms
 	}
 	add(nil, pb.InventoryService_WatchAvailability_FullMethodName)
 	add(budget.New(b.Reconcile), pb.AdminService_ReconcileAllotment_FullMethodName)

@@ -119,7 +119,6 @@ func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
 		methods:   methodTable(o.Budgets, recorders),
 		fallback:  &method{budget: budget.New(o.Budgets.Call)},
 		validator: validator,
-		door:      newDoor(),
 		limiter:   newLimiter(o.BuyerLimit, mostBuyers),
 		panics:    panics,
 		ending:    ending,

@@ -164,7 +164,8 @@ type BuyerEntry struct {
 	Key        BuyerKey
 	Held, Sold int64
 	Live       int64
-	Tags       []string // of the newest live holds
+	Tags       []string // of the newest live holds; of a scanned entry without that at home
+	Home       string   // of a scanned entry: the tag of the hold whose record is beside it; empty: none
 }
 
 // Part is a part of a walk over an allotment's hashes.
@@ -181,16 +182,18 @@ type Part struct {
 // was taken over, or on another server than that of Begin, returns ErrStale and changes nothing.
 type Rebuild interface {
 	// AdoptBegin stops every other script at this allotment. A nil Past: another claim is in
-	// force, for as long as the duration says.
-	AdoptBegin(ctx context.Context, p Place, claim string, lease time.Duration) (*Past, time.Duration, error)
+	// force, for as long as the duration says; or, with 0 and unless renew, the allotment need not be adopted (any more).
+	AdoptBegin(ctx context.Context, p Place, claim string, lease time.Duration, renew bool) (*Past, time.Duration, error)
 	// AdoptRenew prolongs the claim, if it is still in force.
 	AdoptRenew(ctx context.Context, p Place, claim string, lease time.Duration) error
 	// Scan walks buckets, each from its cursor (empty: the start). With an empty claim it may be used at any
-	// time; for an adopt it removes what cannot be read, and empties the buyers' totals, which AdoptWrite sets.
+	// time; for an adopt it removes what cannot be read.
 	Scan(ctx context.Context, p Place, claim string, buckets []int, cursors []string) ([]Part, error)
 	// AdoptReset empties the indexes.
 	AdoptReset(ctx context.Context, p Place, claim string) error
-	// AdoptWrite sets records, with index and marker, and buyers' entries.
+	// AdoptKeep sets the index alone of records of ended holds that are to stay as Scan found them.
+	AdoptKeep(ctx context.Context, p Place, claim string, records []Record) error
+	// AdoptWrite sets records, with index and marker, and buyers' entries; of these it removes who has nothing.
 	AdoptWrite(ctx context.Context, p Place, claim string, records []Record, buyers []BuyerEntry) error
 	// AdoptEnd puts the counters and the rules in force.
 	AdoptEnd(ctx context.Context, a Allotment, claim string, c Counters, sequence int64) error

@@ -69,6 +69,9 @@ type Settler interface {
 	// token's refusal are judged anew. ErrUnavailable: the result is not known; the outcome row
 	// decides. A dead ctx before the transaction is sent: nothing was done.
 	Settle(ctx context.Context, group string, c Confirm) ([]Verdict, error)
+
+	// Down says that the ledger is known not to answer: every call is ErrUnavailable at once.
+	Down() bool
 }
 
 // CancelSale asks to take back (a part of) a sale.

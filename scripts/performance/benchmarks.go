@@ -67,6 +67,19 @@ var benchmarks = []benchmark{
 		},
 	},
 	{
+		name: "adopt", title: "Redis lost and back", pkg: "server/inventory", match: "^BenchmarkAdopt$", time: "1x",
+		asked: "1,000 allotments with 100,000 live holds and 100,000 sales, ten of them asked for units all the while; Redis is emptied, or restarted " +
+			"with its append-only file. From the moment at which it is reachable: when the last of the ten has its first decision, and when all are in force.",
+		measures: []measure{
+			{name: "Adopt/replicas=1/spread/empty", unit: "first-ms", target: atMost(1000)},
+			{name: "Adopt/replicas=1/spread/empty", unit: "all-ms", target: atMost(10000)},
+			{name: "Adopt/replicas=1/spread/restart", unit: "first-ms", target: atMost(1000)},
+			{name: "Adopt/replicas=1/spread/restart", unit: "all-ms", target: atMost(10000)},
+			{name: "Adopt/replicas=3/spread/restart", unit: "first-ms", target: atMost(1000)},
+			{name: "Adopt/replicas=3/spread/restart", unit: "all-ms", target: atMost(10000)},
+		},
+	},
+	{
 		name: "batch", title: "Gathering a batch", pkg: "store/batch", match: "^BenchmarkAdd$", asked: "what it costs to be added to one.",
 	},
 	{

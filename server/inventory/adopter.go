@@ -30,14 +30,18 @@ type adopter struct {
 	mu       sync.Mutex
 	running  map[string]*adoption
 	backoff  map[string]*backoff
-	slots    chan struct{}
+	turns    turns
 	finished sync.WaitGroup
 }
 
 type adoption struct {
+	turn turn
 	done chan struct{}
 	err  error
 }
+
+// errElsewhere ends an adopt that nobody here waits for and another replica is at.
+var errElsewhere = errors.New("another replica adopts it")
 
 // backoff delays adopts that are made on suspicion, if they do not help.
 type backoff struct {
@@ -47,19 +51,28 @@ type backoff struct {
 
 func newAdopter(v *Inventory) *adopter {
 	return &adopter{
-		v: v, running: map[string]*adoption{}, backoff: map[string]*backoff{}, slots: make(chan struct{}, adoptMost),
+		v: v, running: map[string]*adoption{}, backoff: map[string]*backoff{}, turns: turns{most: adoptMost},
 	}
 }
 
-// demand waits until the allotment has been adopted, by whomever.
-func (a *adopter) demand(ctx context.Context, p store.Place) error {
-	return await(ctx, a.start(p, false))
+// demand waits until the allotment has been adopted, by whomever. Its adopt comes before those that no caller waits for.
+func (a *adopter) demand(ctx context.Context, p store.Place) error { return a.asked(ctx, p, false) }
+
+// renew is demand for an allotment whose state Redis itself holds for good.
+func (a *adopter) renew(ctx context.Context, p store.Place) error { return a.asked(ctx, p, true) }
+
+func (a *adopter) asked(ctx context.Context, p store.Place, renew bool) error {
+	for {
+		run := a.start(p, renew)
+		a.turns.ask(&run.turn)
+		if err := await(ctx, run); !errors.Is(err, errElsewhere) { // it had ended before it was asked for
+			return err
+		}
+	}
 }
 
-// renew adopts an allotment whose state Redis itself holds for good.
-func (a *adopter) renew(ctx context.Context, p store.Place) error {
-	return await(ctx, a.start(p, true))
-}
+// tend adopts an allotment that no caller waits for, and returns when that has been done or left to another replica.
+func (a *adopter) tend(ctx context.Context, p store.Place) { _ = await(ctx, a.start(p, false)) }
 
 // suspect renews an allotment that something is wrong with, some time later if that was tried lately.
 func (a *adopter) suspect(p store.Place) {
@@ -105,14 +118,14 @@ func (a *adopter) start(p store.Place, renew bool) *adoption {
 	if run := a.running[p.Allotment]; run != nil {
 		return run
 	}
-	run := &adoption{done: make(chan struct{})}
+	run := &adoption{turn: turn{begin: make(chan struct{})}, done: make(chan struct{})}
 	a.running[p.Allotment] = run
 	a.finished.Go(func() {
+		a.turns.take(&run.turn)
 		ctx, cancel := context.WithTimeout(context.Background(), adoptTime)
 		defer cancel()
-		a.slots <- struct{}{}
-		run.err = a.v.recovered("adopt", func() error { return a.adopt(ctx, p.Allotment, renew) })
-		<-a.slots
+		run.err = a.v.recovered("adopt", func() error { return a.adopt(ctx, p.Allotment, renew, &run.turn) })
+		a.turns.give(&run.turn)
 		a.mu.Lock()
 		delete(a.running, p.Allotment)
 		a.mu.Unlock()
@@ -121,8 +134,9 @@ func (a *adopter) start(p store.Place, renew bool) *adoption {
 	return run
 }
 
-// adopt takes the four steps, from the start whenever somebody else was quicker.
-func (a *adopter) adopt(ctx context.Context, id string, renew bool) error {
+// adopt takes the four steps, from the start whenever somebody else was quicker. While another replica is at it, it waits
+// only if a caller does.
+func (a *adopter) adopt(ctx context.Context, id string, renew bool, t *turn) error {
 	start, claim := time.Now(), rand.Text()
 	for {
 		row, err := a.v.o.Background.Allotment(ctx, id)
@@ -132,17 +146,17 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool) error {
 		if row.Retired {
 			return &retiredError{row: row}
 		}
-		if !renew {
-			done, err := a.sound(ctx, row.Place)
-			if done || err != nil {
-				return err
-			}
-		}
-		past, left, err := a.v.redis.AdoptBegin(ctx, row.Place, claim, a.v.o.AdoptLease)
+		past, left, err := a.v.redis.AdoptBegin(ctx, row.Place, claim, a.v.o.AdoptLease, renew)
 		if err != nil {
 			return err
 		}
+		if past == nil && left == 0 {
+			return nil
+		}
 		if past == nil { // another replica is at it, and what it makes serves us too
+			if !a.turns.isAsked(t) {
+				return errElsewhere
+			}
 			renew = false
 			if err := pause(ctx, min(max(left, time.Millisecond), adoptPoll)); err != nil {
 				return err
@@ -157,7 +171,7 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool) error {
 		if err != nil {
 			return fmt.Errorf("adopt allotment %s: %w", id, err)
 		}
-		a.v.metrics.adopted(ctx, r.row.Epoch)
+		a.v.metrics.adopted(ctx, r)
 		r.report(a.v.log, time.Since(start))
 		a.v.sweeper.note(id, 0)
 		return nil
@@ -184,16 +198,6 @@ func (a *adopter) claimed(ctx context.Context, r *rebuild) error {
 		return store.ErrStale
 	}
 	return err
-}
-
-// sound says whether Redis has the allotment's state after all.
-func (a *adopter) sound(ctx context.Context, p store.Place) (bool, error) {
-	_, err := a.v.redis.Counters(ctx, []store.Place{p})
-	var needed *store.AdoptNeeded
-	if errors.As(err, &needed) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 func pause(ctx context.Context, d time.Duration) error {

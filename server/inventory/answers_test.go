@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 // TestUnknownAndUnsold: a hold that nobody knows is HOLD_NOT_FOUND in every call; one that was not sold has no sale,
@@ -127,7 +128,7 @@ func TestEarlierSaleIsTheAnswer(t *testing.T) {
 	again := w.hold(a, "ann", "r", 3)
 	for _, adopts := range []int{0, 1, 2} {
 		if adopts > 0 {
-			if err := w.raw.HSet(w.ctx(), "hf:{"+a+"}:c", "identity", "another").Err(); err != nil {
+			if err := storetest.MakeForeign(w.ctx(), w.raw, "hf:{"+a+"}:c"); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -71,7 +71,13 @@ func (v *Inventory) confirmed(ctx context.Context, c confirmation) (map[store.Ho
 	if len(d.begun) == 0 {
 		return d.sales, nil
 	}
-	return d.sales, v.detach(ctx, d.end)
+	return d.sales, v.detach(ctx, func(ctx context.Context) error {
+		err := d.end(ctx)
+		if errors.Is(err, store.ErrResultUnknown) {
+			v.supervisor.expect(d.placedBegun())
+		}
+		return err
+	})
 }
 
 // placed finds the places of a cart's holds, which must be of one group.

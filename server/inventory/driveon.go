@@ -11,9 +11,9 @@ import (
 )
 
 // driveOn brings confirms and shrinks whose lease ran out to their end: the same ledger step for
-// the whole cart, the same finish.
+// the whole cart, the same finish. While the ledger is known to be down none is claimed, so that all are due when it is back.
 func (v *Inventory) driveOn(ctx context.Context, p store.Place, ids []store.HoldID) {
-	if len(ids) == 0 {
+	if len(ids) == 0 || v.ledger.Down() {
 		return
 	}
 	claimed, err := v.redis.Claim(ctx, p, ids, v.o.ConfirmLease)

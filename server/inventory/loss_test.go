@@ -39,30 +39,7 @@ func TestRedisLostUnderLoad(t *testing.T) {
 			w.broken = true
 			load.until(load.sold.Load() + 100)
 			load.stop()
-			for i := 0; ; i++ { // the rest, to the last unit
-				late := fmt.Sprintf("late-%d", i)
-				var h store.Hold
-				err := insist(func() (err error) { // connections of old may still be found dead
-					h, err = w.tryHold(i, a, late, "r", 1)
-					return err
-				})
-				if isSoldOut(err) {
-					break
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.confirm(h, late)
-				load.sold.Add(1)
-			}
-			w.advance(121 * time.Second) // holds that nobody confirmed lapse, confirms cut off are driven on
-			storetest.Eventually(t, patience, func() error {
-				capacity, sold := w.row(a)
-				if available := w.availability(a).Available; sold+available != capacity || sold < load.sold.Load() {
-					return fmt.Errorf("sold %d of %d, %d acknowledged, %d available", sold, capacity, load.sold.Load(), available)
-				}
-				return nil
-			})
+			load.sellOut(a)
 		})
 	}
 }
@@ -142,6 +119,36 @@ func (l *load) stop() {
 	<-l.ended
 }
 
+// sellOut sells the rest to the last unit, and checks that every sale that was acknowledged is there.
+func (l *load) sellOut(id string) {
+	w := l.w
+	w.t.Helper()
+	for i := 0; ; i++ {
+		late := fmt.Sprintf("late-%d", i)
+		var h store.Hold
+		err := insist(func() (err error) { // connections of old may still be found dead
+			h, err = w.tryHold(i, id, late, "r", 1)
+			return err
+		})
+		if isSoldOut(err) {
+			break
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.confirm(h, late)
+		l.sold.Add(1)
+	}
+	w.advance(121 * time.Second) // holds that nobody confirmed lapse, confirms cut off are driven on
+	storetest.Eventually(w.t, patience, func() error {
+		capacity, sold := w.row(id)
+		if available := w.availability(id).Available; sold+available != capacity || sold < l.sold.Load() {
+			return fmt.Errorf("sold %d of %d, %d acknowledged, %d available", sold, capacity, l.sold.Load(), available)
+		}
+		return nil
+	})
+}
+
 // TestRestartKeepsPromises: after a restart with its data, live holds keep the time that they had, can be
 // confirmed, and their tokens are the old ones; the epoch is a new one.
 func TestRestartKeepsPromises(t *testing.T) {
@@ -177,12 +184,8 @@ func TestRestartKeepsPromises(t *testing.T) {
 func TestForgedRedis(t *testing.T) {
 	w := newWorld(t, 3)
 	a := w.open(5)
-	if err := w.raw.HIncrBy(w.ctx(), "hf:{"+a+"}:c", "available", 45).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.raw.HIncrBy(w.ctx(), "hf:{"+a+"}:c", "capacity", 45).Err(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.AddToCounter(w.ctx(), t, w.raw, "hf:{"+a+"}:c", "available", 45)
+	storetest.AddToCounter(w.ctx(), t, w.raw, "hf:{"+a+"}:c", "capacity", 45)
 	var held []store.Hold
 	for i := range 20 {
 		held = append(held, w.hold(a, fmt.Sprintf("buyer-%d", i), "r", 1))

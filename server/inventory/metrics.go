@@ -16,6 +16,8 @@ type metrics struct {
 	confirmTime metric.Float64Histogram
 	refusals    metric.Int64Counter
 	adopts      metric.Int64Counter
+	holdsEnded  metric.Int64Counter
+	clockJumps  metric.Int64Counter
 	results     map[string]metric.MeasurementOption
 	kinds       map[store.VerdictKind]metric.MeasurementOption
 }
@@ -31,7 +33,7 @@ func newMetrics(provider metric.MeterProvider, s *supervisor) (*metrics, error) 
 	} {
 		m.kinds[kind] = metric.WithAttributeSet(attribute.NewSet(attribute.String("kind", name)))
 	}
-	var errs [4]error
+	var errs [6]error
 	m.confirmTime, errs[0] = meter.Float64Histogram("holdfast.confirm.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time of a confirm, from its arrival to its answer, by result."),
 		metric.WithExplicitBucketBoundaries(.002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5))
@@ -39,7 +41,16 @@ func newMetrics(provider metric.MeterProvider, s *supervisor) (*metrics, error) 
 		metric.WithDescription("Holds that the ledger did not make a sale of, by kind. Kind room is a fault: Redis showed stock that is not there."))
 	m.adopts, errs[2] = meter.Int64Counter("holdfast.adopts", metric.WithUnit("{allotment}"),
 		metric.WithDescription("Allotments whose Redis state was rebuilt from the ledger under a raised epoch. A new allotment's first state is not counted."))
-	errs[3] = m.gauges(meter, s)
+	m.holdsEnded, errs[3] = meter.Int64Counter("holdfast.adopts.holds_ended", metric.WithUnit("{hold}"),
+		metric.WithDescription("Live holds that adopts ended, since more had survived than fit into what is not sold. None should."))
+	m.clockJumps, errs[4] = meter.Int64Counter("holdfast.redis.clock.jumps", metric.WithUnit("{jump}"),
+		metric.WithDescription("Jumps of the clock of Redis by more than a second, which moved all deadlines by as much, as this server saw them."))
+	errs[5] = m.gauges(meter, s)
+	for _, counter := range []metric.Int64Counter{m.adopts, m.holdsEnded, m.clockJumps} {
+		if counter != nil {
+			counter.Add(context.Background(), 0) // an alarm on its rise needs to know it before
+		}
+	}
 	return m, errors.Join(errs[:]...)
 }
 
@@ -86,8 +97,9 @@ func (m *metrics) verdict(ctx context.Context, kind store.VerdictKind) {
 	}
 }
 
-func (m *metrics) adopted(ctx context.Context, epoch int64) {
-	if epoch > 1 {
+func (m *metrics) adopted(ctx context.Context, r *rebuild) {
+	if r.row.Epoch > 1 {
 		m.adopts.Add(ctx, 1)
 	}
+	m.holdsEnded.Add(ctx, int64(r.plan.dropped))
 }

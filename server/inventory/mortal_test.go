@@ -143,8 +143,8 @@ func (m *mortalRedis) Apply(ctx context.Context, p store.Place, changes []store.
 	return epoch, feed, err
 }
 
-func (m *mortalRedis) AdoptBegin(ctx context.Context, p store.Place, claim string, lease time.Duration) (past *store.Past, left time.Duration, err error) {
-	err = m.f.step(func() error { past, left, err = m.Redis.AdoptBegin(ctx, p, claim, lease); return err })
+func (m *mortalRedis) AdoptBegin(ctx context.Context, p store.Place, claim string, lease time.Duration, renew bool) (past *store.Past, left time.Duration, err error) {
+	err = m.f.step(func() error { past, left, err = m.Redis.AdoptBegin(ctx, p, claim, lease, renew); return err })
 	return past, left, err
 }
 
@@ -159,6 +159,10 @@ func (m *mortalRedis) Scan(ctx context.Context, p store.Place, claim string, buc
 
 func (m *mortalRedis) AdoptReset(ctx context.Context, p store.Place, claim string) error {
 	return m.f.step(func() error { return m.Redis.AdoptReset(ctx, p, claim) })
+}
+
+func (m *mortalRedis) AdoptKeep(ctx context.Context, p store.Place, claim string, records []store.Record) error {
+	return m.f.step(func() error { return m.Redis.AdoptKeep(ctx, p, claim, records) })
 }
 
 func (m *mortalRedis) AdoptWrite(ctx context.Context, p store.Place, claim string, records []store.Record, buyers []store.BuyerEntry) error {

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -21,8 +22,10 @@ type plan struct {
 	past      store.Past
 	retention time.Duration
 
-	records []store.Record
+	records []store.Record // to be written
+	kept    []store.Record // of ended holds that stay as they are
 	buyers  map[store.BuyerKey]*store.BuyerEntry
+	found   map[store.BuyerKey]store.BuyerEntry // as Redis has them
 
 	held, confirming, shrinking int64
 	live, dropped               int
@@ -30,13 +33,20 @@ type plan struct {
 }
 
 func newPlan(row store.Allotment, past store.Past, retention time.Duration) *plan {
-	return &plan{row: row, past: past, retention: retention, buyers: map[store.BuyerKey]*store.BuyerEntry{}}
+	return &plan{
+		row: row, past: past, retention: retention,
+		buyers: map[store.BuyerKey]*store.BuyerEntry{}, found: map[store.BuyerKey]store.BuyerEntry{},
+	}
 }
 
 // survivor decides on one record that Redis still has.
 func (p *plan) survivor(r store.Record, o store.Outcome, decided bool) {
 	if decided && (o.Verdict.Kind == store.VerdictSold || !r.Token.After(o.Verdict.Token)) {
-		p.ended(decidedHold(r, o), o)
+		if h := decidedHold(r, o); reflect.DeepEqual(h, r.Hold) {
+			p.kept = append(p.kept, store.Record{Hold: h, Index: p.purgeTime(o)})
+		} else {
+			p.ended(h, o)
+		}
 		return
 	}
 	switch r.State {
@@ -50,6 +60,12 @@ func (p *plan) survivor(r store.Record, o store.Outcome, decided bool) {
 	case store.Sold:
 		p.lostSales = append(p.lostSales, r.ID.String())
 		r.State, r.Ended = store.Cancelled, store.EndedByRoom // once: the next adopt finds no lost sale any more
+	default:
+		if r.Index.IsZero() || r.Index.After(p.past.Now.Add(p.retention)) {
+			r.Index = p.past.Now.Add(p.retention)
+		}
+		p.kept = append(p.kept, r)
+		return
 	}
 	p.add(r)
 }
@@ -89,7 +105,12 @@ func decidedHold(r store.Record, o store.Outcome) store.Hold {
 
 // ended adds the record of a hold that the ledger decided.
 func (p *plan) ended(h store.Hold, o store.Outcome) {
-	p.records = append(p.records, store.Record{Hold: h, Index: later(o.DecidedAt.Add(p.retention), p.past.Now)})
+	p.records = append(p.records, store.Record{Hold: h, Index: p.purgeTime(o)})
+}
+
+// purgeTime is when a hold that the ledger decided is to be forgotten.
+func (p *plan) purgeTime(o store.Outcome) time.Time {
+	return later(o.DecidedAt.Add(p.retention), p.past.Now)
 }
 
 // damaged removes a record that cannot be read; if the ledger knows the hold, ended adds it anew.
@@ -197,12 +218,27 @@ func (p *plan) entry(buyer string) *store.BuyerEntry {
 	return e
 }
 
-func (p *plan) entries() []store.BuyerEntry {
-	entries := make([]store.BuyerEntry, 0, len(p.buyers))
-	for _, e := range p.buyers {
-		entries = append(entries, *e)
+// entries are those that Redis does not have yet; who has nothing any more gets an empty one.
+func (p *plan) entries() map[store.BuyerKey]store.BuyerEntry {
+	entries := map[store.BuyerKey]store.BuyerEntry{}
+	for key, e := range p.buyers {
+		if found, known := p.found[key]; !known || !sameEntry(found, *e) {
+			entries[key] = *e
+		}
+	}
+	for key, found := range p.found {
+		empty := store.BuyerEntry{Key: key}
+		if p.buyers[key] == nil && !sameEntry(found, empty) {
+			entries[key] = empty
+		}
 	}
 	return entries
+}
+
+// sameEntry says whether an entry that was found is the one that is wanted.
+func sameEntry(found, wanted store.BuyerEntry) bool {
+	listed := slices.DeleteFunc(slices.Clone(wanted.Tags), func(tag string) bool { return tag == found.Home })
+	return found.Held == wanted.Held && found.Sold == wanted.Sold && found.Live == wanted.Live && slices.Equal(found.Tags, listed)
 }
 
 // counters are what the plan and the row make. Available is 0, not less, if what is confirming

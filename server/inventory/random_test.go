@@ -380,10 +380,10 @@ func (s *story) loseRedis(ctx context.Context, number int) {
 		case kind == 0, kind == 1 && isCounters:
 			s.must(s.lab.raw.Del(ctx, key).Err())
 		case kind == 2 && isCounters:
-			s.must(s.lab.raw.HSet(ctx, key, "identity", "another", "adoptee", "another").Err())
-		case kind == 5 && isCounters && s.lab.raw.HExists(ctx, key, "epoch").Val():
-			s.must(s.lab.raw.HIncrBy(ctx, key, "capacity", 2).Err())
-			s.must(s.lab.raw.HIncrBy(ctx, key, "available", 2).Err())
+			s.must(storetest.MakeForeign(ctx, s.lab.raw, key))
+		case kind == 5 && isCounters && s.lab.raw.HExists(ctx, key, "counters").Val():
+			storetest.AddToCounter(ctx, s.lab.t, s.lab.raw, key, "capacity", 2)
+			storetest.AddToCounter(ctx, s.lab.t, s.lab.raw, key, "available", 2)
 			s.forged = true
 		}
 	}
@@ -422,7 +422,9 @@ func (s *story) goBack(ctx context.Context, keys []string) {
 		for key, value := range s.kept {
 			p.RestoreReplace(ctx, key, 0, value)
 			if strings.HasPrefix(key, "hf:{"+s.allotments[0]+"}:c") {
-				p.HSet(ctx, key, "identity", "another", "adoptee", "another")
+				if err := storetest.MakeForeign(ctx, p, key); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

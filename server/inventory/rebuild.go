@@ -2,6 +2,8 @@ package inventory
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
@@ -12,6 +14,7 @@ const (
 	scanBuckets = 64   // most hashes walked in one call, and
 	scanRecords = 512  // how many records it should find: a call of many takes Redis too long
 	writeBatch  = 256  // records or buyers set in one call
+	keepBatch   = 1000 // records indexed in one call
 	lookupBatch = 1000 // outcomes read in one statement
 )
 
@@ -22,6 +25,11 @@ type rebuild struct {
 	row   store.Allotment
 	claim string
 	past  store.Past
+
+	records []store.Record           // that survive,
+	damaged []string                 // and those that cannot be read
+	recent  map[string]store.Outcome // by tag: of the retention
+	sold    map[string]int64         // units of each buyer
 
 	plan           *plan
 	pausedByLedger bool
@@ -40,12 +48,15 @@ func (r *rebuild) run(ctx context.Context) error {
 	r.pausedByLedger = r.row.State != store.StatePaused && row.State == store.StatePaused
 	r.row = row
 	failpoint.Hit("adopt-after-raise")
-	records, damaged, err := r.survivors(ctx)
-	if err != nil {
+	r.plan = newPlan(r.row, r.past, r.v.o.Retention)
+	// Neither changes any more: the epoch is raised, and the claim keeps others out.
+	if err := r.sales(ctx); err != nil {
 		return err
 	}
-	r.plan = newPlan(r.row, r.past, r.v.o.Retention)
-	if err := r.decide(ctx, records, damaged); err != nil {
+	if err := r.survivors(ctx); err != nil {
+		return err
+	}
+	if err := r.decide(ctx); err != nil {
 		return err
 	}
 	if len(r.plan.lostSales) > 0 {
@@ -62,13 +73,38 @@ func (r *rebuild) run(ctx context.Context) error {
 }
 
 // survivors walks the records that Redis still has.
-func (r *rebuild) survivors(ctx context.Context) (records []store.Record, damaged []string, err error) {
-	err = r.v.walk(ctx, r.row.Place, r.claim, func(part store.Part) error {
-		records = append(records, part.Records...)
-		damaged = append(damaged, part.Damaged...)
+func (r *rebuild) survivors(ctx context.Context) error {
+	return r.v.walk(ctx, r.row.Place, r.claim, func(part store.Part) error {
+		r.records = append(r.records, part.Records...)
+		r.damaged = append(r.damaged, part.Damaged...)
+		for _, e := range part.Buyers {
+			r.plan.found[e.Key] = e
+		}
 		return nil
 	})
-	return records, damaged, err
+}
+
+// sales reads the holds that ended in the ledger within the retention, and what each buyer has of all sales.
+func (r *rebuild) sales(ctx context.Context) error {
+	id := r.row.Place.Allotment
+	r.recent, r.sold = map[string]store.Outcome{}, map[string]int64{}
+	for after, since := id+".", time.Now().Add(-r.v.o.Retention); ; {
+		outcomes, err := r.v.o.Background.RecentOutcomes(ctx, id, since, after, lookupBatch)
+		if err != nil {
+			return err
+		}
+		for _, o := range outcomes {
+			r.recent[o.ID.Tag] = o
+			after = o.ID.String()
+		}
+		if len(outcomes) < lookupBatch {
+			break
+		}
+	}
+	return r.v.o.Background.BuyerTotals(ctx, id, r.row.Feed, func(buyer string, sold int64) error {
+		r.sold[buyer] = sold
+		return nil
+	})
 }
 
 // walk calls f with every part of the hashes of an allotment. It takes few of them at first, and more while
@@ -121,60 +157,54 @@ func (v *Inventory) walkBuckets(ctx context.Context, p store.Place, claim string
 	return found, nil
 }
 
-// decide compares the survivors with the ledger, whose outcomes no longer change: the epoch is raised.
-func (r *rebuild) decide(ctx context.Context, records []store.Record, damaged []string) error {
-	seen := make(map[string]bool, len(records))
-	for len(records) > 0 {
-		n := min(lookupBatch, len(records))
-		tags := make([]string, 0, n)
-		for _, record := range records[:n] {
-			tags = append(tags, record.ID.Tag)
-		}
-		outcomes, err := r.v.o.Background.Outcomes(ctx, r.row.Place.Allotment, tags)
+// decide compares the survivors with the ledger.
+func (r *rebuild) decide(ctx context.Context) error {
+	seen := make(map[string]bool, len(r.records))
+	for records := range slices.Chunk(r.records, lookupBatch) {
+		older, err := r.older(ctx, records)
 		if err != nil {
 			return err
 		}
-		for _, record := range records[:n] {
-			if seen[record.ID.Tag] { // a walk may meet a record twice
+		for _, record := range records {
+			tag := record.ID.Tag
+			if seen[tag] { // a walk may meet a record twice
 				continue
 			}
-			seen[record.ID.Tag] = true
-			o, found := outcomes[record.ID.Tag]
+			seen[tag] = true
+			o, found := r.recent[tag]
+			if !found {
+				o, found = older[tag]
+			}
 			r.plan.survivor(record, o, found)
 		}
-		records = records[n:]
 	}
-	for _, tag := range damaged {
+	for _, tag := range r.damaged {
 		r.plan.damaged(tag)
 	}
-	if err := r.recent(ctx, seen); err != nil {
-		return err
+	for tag, o := range r.recent {
+		if !seen[tag] {
+			r.plan.ended(outcomeHold(o), o)
+		}
 	}
 	r.plan.fit()
-	return r.v.o.Background.BuyerTotals(ctx, r.row.Place.Allotment, r.row.Feed, func(buyer string, sold int64) error {
+	for buyer, sold := range r.sold {
 		r.plan.sold(buyer, sold)
-		return nil
-	})
+	}
+	return nil
 }
 
-// recent adds the holds that ended in the ledger within the retention and have no record any more.
-func (r *rebuild) recent(ctx context.Context, seen map[string]bool) error {
-	after, since := r.row.Place.Allotment+".", time.Now().Add(-r.v.o.Retention)
-	for {
-		outcomes, err := r.v.o.Background.RecentOutcomes(ctx, r.row.Place.Allotment, since, after, lookupBatch)
-		if err != nil {
-			return err
-		}
-		for _, o := range outcomes {
-			if !seen[o.ID.Tag] {
-				r.plan.ended(outcomeHold(o), o)
-			}
-			after = o.ID.String()
-		}
-		if len(outcomes) < lookupBatch {
-			return nil
+// older looks up those of the records of which no recent outcome is known.
+func (r *rebuild) older(ctx context.Context, records []store.Record) (map[string]store.Outcome, error) {
+	var tags []string
+	for _, record := range records {
+		if _, known := r.recent[record.ID.Tag]; !known {
+			tags = append(tags, record.ID.Tag)
 		}
 	}
+	if len(tags) == 0 {
+		return nil, nil
+	}
+	return r.v.o.Background.Outcomes(ctx, r.row.Place.Allotment, tags)
 }
 
 func (r *rebuild) write(ctx context.Context) error {
@@ -183,13 +213,30 @@ func (r *rebuild) write(ctx context.Context) error {
 		return err
 	}
 	failpoint.Hit("adopt-after-reset")
-	records, buyers := r.plan.records, r.plan.entries()
-	for len(records) > 0 || len(buyers) > 0 {
-		n, m := min(writeBatch, len(records)), min(writeBatch, len(buyers))
-		if err := r.v.redis.AdoptWrite(ctx, p, r.claim, records[:n], buyers[:m]); err != nil {
+	for kept := range slices.Chunk(r.plan.kept, keepBatch) {
+		if err := r.v.redis.AdoptKeep(ctx, p, r.claim, kept); err != nil {
 			return err
 		}
-		records, buyers = records[n:], buyers[m:]
+	}
+	buyers := r.plan.entries()
+	for records := range slices.Chunk(r.plan.records, writeBatch) {
+		// A buyer's entry goes with the first of its records, which is mostly the only one and beside it.
+		var theirs []store.BuyerEntry
+		for _, record := range records {
+			key := record.ID.BuyerKey()
+			if e, left := buyers[key]; left {
+				theirs = append(theirs, e)
+				delete(buyers, key)
+			}
+		}
+		if err := r.v.redis.AdoptWrite(ctx, p, r.claim, records, theirs); err != nil {
+			return err
+		}
+	}
+	for others := range slices.Chunk(slices.Collect(maps.Values(buyers)), writeBatch) {
+		if err := r.v.redis.AdoptWrite(ctx, p, r.claim, nil, others); err != nil {
+			return err
+		}
 	}
 	return nil
 }

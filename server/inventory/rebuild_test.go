@@ -99,7 +99,7 @@ func TestRepeatedAdoptAddsNoTime(t *testing.T) {
 	h := w.hold(a, "ann", "r", 1)
 	w.advance(10 * time.Minute) // an outage
 	fails.Store(3)
-	if err := w.raw.HSet(w.ctx(), "hf:{"+a+"}:c", "identity", "another").Err(); err != nil {
+	if err := storetest.MakeForeign(w.ctx(), w.raw, "hf:{"+a+"}:c"); err != nil {
 		t.Fatal(err)
 	}
 	id := h.ID
@@ -151,7 +151,7 @@ func TestAdoptGivesNoMoreThanThereWas(t *testing.T) {
 			h := w.hold(a, "ann", "r", 1)
 			c.after(w, h)
 			w.advance(c.outage)
-			if err := w.raw.HSet(w.ctx(), "hf:{"+a+"}:c", "identity", "another").Err(); err != nil {
+			if err := storetest.MakeForeign(w.ctx(), w.raw, "hf:{"+a+"}:c"); err != nil {
 				t.Fatal(err)
 			}
 			got, err := w.at(0).Hold(w.ctx(), h.ID)
@@ -184,7 +184,9 @@ func TestOldHoldWithNewerRefusal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.raw.HSet(w.ctx(), "hf:{"+a+"}:c", "identity", "another")
+	if err := storetest.MakeForeign(w.ctx(), w.raw, "hf:{"+a+"}:c"); err != nil {
+		t.Fatal(err)
+	}
 	if got, err := w.at(0).Hold(w.ctx(), h.ID); err != nil || got.State != store.Cancelled {
 		t.Errorf("the old hold is %+v, %v", got, err)
 	}

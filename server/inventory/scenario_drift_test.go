@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-inventory/holdfast/server/inventory"
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 // Section I, S77 and S78: drift, its alarm and its repair.
@@ -197,9 +198,7 @@ func TestS78NoWayToRepair(t *testing.T) {
 // forge puts the counter of what is available off by so much, whatever traffic does to it.
 func (w *world) forge(allotment string, off int64) {
 	w.t.Helper()
-	if err := w.raw.HIncrBy(w.ctx(), "hf:{"+allotment+"}:c", "available", off).Err(); err != nil {
-		w.t.Fatal(err)
-	}
+	storetest.AddToCounter(w.ctx(), w.t, w.raw, "hf:{"+allotment+"}:c", "available", off)
 }
 
 // traffic takes and releases a unit some 200 times a second, until stop is called.

@@ -298,8 +298,8 @@ func (w *world) with(loops bool, change func(*inventory.Options)) *replica {
 	return w.start(loops)
 }
 
-// measured starts one more replica and returns a look at its gauges.
-func (w *world) measured() (gauge func(name string) int64) {
+// measured starts one more replica and returns a look at its gauges and counters.
+func (w *world) measured() (value func(name string) int64) {
 	w.t.Helper()
 	reader := metric.NewManualReader()
 	w.with(true, func(o *inventory.Options) { o.Meters = metric.NewMeterProvider(metric.WithReader(reader)) })
@@ -310,12 +310,18 @@ func (w *world) measured() (gauge func(name string) int64) {
 		}
 		for _, scope := range all.ScopeMetrics {
 			for _, m := range scope.Metrics {
-				if data, ok := m.Data.(metricdata.Gauge[int64]); ok && m.Name == name && len(data.DataPoints) == 1 {
+				if m.Name != name {
+					continue
+				}
+				switch data := m.Data.(type) {
+				case metricdata.Gauge[int64]:
+					return data.DataPoints[0].Value
+				case metricdata.Sum[int64]:
 					return data.DataPoints[0].Value
 				}
 			}
 		}
-		w.t.Fatalf("no gauge %s", name)
+		w.t.Fatalf("no metric %s", name)
 		return 0
 	}
 }

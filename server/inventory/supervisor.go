@@ -23,7 +23,6 @@ const (
 	lookPatience = 5 * time.Second  // with one allotment
 	dueMost      = 256              // pieces of work of each kind in one round
 	offForGood   = 10 * time.Second // a difference that stands so long is repaired
-	clockJump    = time.Second
 )
 
 // supervisor finishes what others began. It runs on every replica, with no leader: work is claimed
@@ -35,8 +34,7 @@ type supervisor struct {
 	watched  map[string]*watch
 	left     map[string]bool // retired allotments that have left Redis
 	ledgerUp bool
-	redisAt  time.Time // by its clock, and
-	hostAt   time.Time // when that was read
+	clock    clock
 
 	known   map[string]*store.Allotment // rows, as of knownAt; of the loop alone
 	knownAt time.Time
@@ -46,6 +44,7 @@ type supervisor struct {
 type watch struct {
 	place    store.Place
 	nextLook time.Time
+	expected time.Time // when a confirm was left open here
 	off      int64     // by what its counters miss conservation
 	offSince time.Time // zero: they don't
 	held     int64
@@ -163,19 +162,34 @@ func (s *supervisor) turn(rows map[string]*store.Allotment) []store.Place {
 	return places
 }
 
+// expect has the next passes look at holds whose confirm was left open, however idle their allotments were.
+func (s *supervisor) expect(holds []store.PlacedHold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range holds {
+		w := s.watched[h.Allotment]
+		if w == nil {
+			w = &watch{place: h.Place}
+			s.watched[h.Allotment] = w
+		}
+		w.nextLook, w.expected = time.Time{}, time.Now()
+	}
+}
+
 // look does what is due at one allotment.
 func (s *supervisor) look(ctx context.Context, p store.Place, row *store.Allotment) {
 	if row != nil && row.Retired && s.leave(ctx, *row) {
 		return
 	}
 	for range lookRounds {
+		sent := time.Now()
 		work, err := s.v.redis.Due(ctx, []store.Place{p}, dueMost)
 		if err != nil {
 			s.adopt(ctx, p, err)
 			return
 		}
 		w := work[0]
-		s.watchClock(w.Now, time.Now())
+		s.watchClock(ctx, reading{sent: sent, redis: w.Now, received: time.Now()})
 		s.v.driveOn(ctx, p, w.Confirms)
 		if len(w.Ended) > 0 {
 			if err := s.v.redis.Purge(ctx, p, w.Ended); err != nil {
@@ -195,7 +209,7 @@ func (s *supervisor) adopt(ctx context.Context, p store.Place, err error) {
 	if errors.As(err, &needed) {
 		ctx, cancel := context.WithTimeout(ctx, lookPatience)
 		defer cancel()
-		_ = s.v.adopter.demand(ctx, p) // it says itself why it fails
+		s.v.adopter.tend(ctx, p) // it says itself why it fails
 	}
 }
 
@@ -232,7 +246,8 @@ func (s *supervisor) remember(w store.Work, off int64, known bool) {
 	switch {
 	case watched.off == 0:
 		watched.offSince = time.Time{}
-		if w.NextLapse.IsZero() && watched.pending == 0 { // idle: all of those share so many looks a second
+		idle := w.NextLapse.IsZero() && watched.pending == 0 && time.Since(watched.expected) > lookPatience // that look may have been before
+		if idle {                                                                                           // all of those share so many looks a second
 			every := min(idleMost, max(passEvery, time.Duration(len(s.watched))*time.Second/idleLooks))
 			watched.nextLook = watched.nextLook.Add(every - passEvery)
 		}
@@ -248,16 +263,15 @@ func (s *supervisor) remember(w store.Work, off int64, known bool) {
 	}
 }
 
-// watchClock raises the alarm when Redis's clock has jumped against the host's monotonic one:
-// deadlines have then moved by as much. Looks may come in another order than they were made, by less than a jump.
-func (s *supervisor) watchClock(redis, host time.Time) {
+// watchClock raises the alarm when Redis's clock has jumped: deadlines have then moved by as much.
+func (s *supervisor) watchClock(ctx context.Context, r reading) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	jump := redis.Sub(s.redisAt) - host.Sub(s.hostAt)
-	if !s.redisAt.IsZero() && (jump > clockJump || jump < -clockJump) {
+	jump := s.clock.read(r)
+	s.mu.Unlock()
+	if jump != 0 {
+		s.v.metrics.clockJumps.Add(ctx, 1)
 		s.v.log.Error("the clock of Redis has jumped, and deadlines with it", slog.Duration("by", jump))
 	}
-	s.redisAt, s.hostAt = redis, host
 }
 
 // feed applies what the ledger still has for Redis, again and again.

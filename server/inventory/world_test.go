@@ -1,7 +1,9 @@
 package inventory_test
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -26,17 +28,22 @@ const patience = 20 * time.Second
 type world struct {
 	t        testing.TB
 	redisURL string
+	rawURL   string // of one Redis, if redisURL is of several
+	durable  holds.Durability
 	pgURL    string
 	options  func(*inventory.Options)
 	timeout  time.Duration
 	lockTime time.Duration // of the ledger
+	viaPG    string        // how replicas reach the ledger, if not by pgURL
+	ledger   func(*ledger.Options)
 	offset   atomic.Int64
 	stopped  atomic.Pointer[time.Time] // when the clock was stopped; nil: it runs
 	turn     atomic.Int64
 	replicas []*replica
 	raw      *redis.Client // for looking, and for doing damage
 	ids      []string      // allotments made
-	broken   bool          // the test has broken connections
+	logged   journal
+	broken   bool // the test has broken connections
 }
 
 // replica is one Inventory with stores of its own.
@@ -56,6 +63,11 @@ func withRedis(url string) worldOption { return func(w *world) { w.redisURL = ur
 
 func withPostgres(url string) worldOption { return func(w *world) { w.pgURL = url } }
 
+// through puts something between the replicas and their ledger.
+func through(url string) worldOption { return func(w *world) { w.viaPG = url } }
+
+func withLedger(f func(*ledger.Options)) worldOption { return func(w *world) { w.ledger = f } }
+
 // quiet switches off the drivers of lapse that are not asked for: what remains is need.
 func quiet(o *inventory.Options) { o.WithoutEvents, o.WithoutSweep = true, true }
 
@@ -72,7 +84,7 @@ func newWorld(t testing.TB, n int, options ...worldOption) *world {
 	if w.pgURL == "" {
 		w.pgURL = storetest.MigratedDatabase(t, ledger.Migrate)
 	}
-	parsed, err := redis.ParseURL(w.redisURL)
+	parsed, err := redis.ParseURL(cmp.Or(w.rawURL, w.redisURL))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,18 +99,22 @@ func newWorld(t testing.TB, n int, options ...worldOption) *world {
 // start adds a replica; without loops it only answers.
 func (w *world) start(loops bool) *replica {
 	w.t.Helper()
-	log := slog.New(slog.NewTextHandler(testWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(testWriter{w.t}, &w.logged), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	meters := metricnoop.NewMeterProvider()
 	h, err := holds.Open(holds.Options{
-		URL: w.redisURL, Timeout: w.timeout, Logger: log, Meters: meters, Traces: tracenoop.NewTracerProvider(),
+		URL: w.redisURL, Durable: w.durable, Timeout: w.timeout, Logger: log, Meters: meters, Traces: tracenoop.NewTracerProvider(),
 		Offset: w.shift,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	l, err := ledger.Open(context.Background(), ledger.Options{
-		URL: w.pgURL, Logger: log, CallTimeout: 10 * time.Second, LockTimeout: w.lockTime, StatementTimeout: 8 * time.Second,
-	})
+	lo := ledger.Options{
+		URL: cmp.Or(w.viaPG, w.pgURL), Logger: log, CallTimeout: 10 * time.Second, LockTimeout: w.lockTime, StatementTimeout: 8 * time.Second,
+	}
+	if w.ledger != nil {
+		w.ledger(&lo)
+	}
+	l, err := ledger.Open(context.Background(), lo)
 	if err != nil {
 		w.t.Fatal(err)
 	}

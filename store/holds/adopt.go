@@ -13,6 +13,13 @@ const (
 	wholeHash = "*" // among the damaged fields: all of them
 )
 
+// The modes of adopt_begin.lua.
+const (
+	beginNeeded  = 0
+	beginRenewal = 1
+	beginAnyway  = 2
+)
+
 // step calls a script of an adopt, for one allotment.
 func (s *Store) step(ctx context.Context, p store.Place, o *op) (result, int64, error) {
 	o.places, o.bare, o.past = []store.Place{p}, true, true
@@ -33,11 +40,15 @@ func (s *Store) step(ctx context.Context, p store.Place, o *op) (result, int64, 
 }
 
 // AdoptBegin implements store.Rebuild.
-func (s *Store) AdoptBegin(ctx context.Context, p store.Place, claim string, lease time.Duration) (*store.Past, time.Duration, error) {
+func (s *Store) AdoptBegin(ctx context.Context, p store.Place, claim string, lease time.Duration, renew bool) (*store.Past, time.Duration, error) {
 	if err := s.fleet.confirm(ctx, p.Group); err != nil {
 		return nil, 0, err
 	}
-	o := &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), 0}}
+	mode := beginNeeded
+	if renew {
+		mode = beginAnyway
+	}
+	o := &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), mode}}
 	r, now, err := s.step(ctx, p, o)
 	if r != nil && r.status() == statusBusy {
 		return nil, time.Duration(r.int(1)) * time.Millisecond, nil
@@ -52,7 +63,7 @@ func (s *Store) AdoptBegin(ctx context.Context, p store.Place, claim string, lea
 
 // AdoptRenew implements store.Rebuild.
 func (s *Store) AdoptRenew(ctx context.Context, p store.Place, claim string, lease time.Duration) error {
-	_, _, err := s.step(ctx, p, &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), 1}})
+	_, _, err := s.step(ctx, p, &op{script: "adopt_begin", head: []any{claim, lease.Milliseconds(), beginRenewal}})
 	return err
 }
 
@@ -107,7 +118,7 @@ func decodePart(p store.Place, r result, now int64) store.Part {
 	for _, value := range r.list(3) {
 		fields, _ := value.([]any)
 		b := result(fields)
-		part.Buyers = append(part.Buyers, store.BuyerEntry{Key: keyOf(b.text(0)), Held: b.int(1), Sold: b.int(2), Live: b.int(3)})
+		part.Buyers = append(part.Buyers, decodeBuyer(b))
 	}
 	for _, value := range r.list(4) {
 		switch field := fmt.Sprint(value); {
@@ -122,6 +133,19 @@ func decodePart(p store.Place, r result, now int64) store.Part {
 	return part
 }
 
+// decodeBuyer reads an entry as scan.lua returns it.
+func decodeBuyer(b result) store.BuyerEntry {
+	field := b.text(0)
+	e := store.BuyerEntry{Key: keyOf(field), Held: b.int(1), Sold: b.int(2), Live: b.int(3)}
+	if home := b.text(4); home != "" {
+		e.Home = unpackTag(home + field)
+	}
+	for i := 5; i < len(b); i++ {
+		e.Tags = append(e.Tags, unpackTag(b.text(i)+field))
+	}
+	return e
+}
+
 // keyOf is the buyer's key that a field is.
 func keyOf(field string) (key store.BuyerKey) {
 	copy(key[:], field)
@@ -134,50 +158,52 @@ func (s *Store) AdoptReset(ctx context.Context, p store.Place, claim string) err
 	return err
 }
 
+// AdoptKeep implements store.Rebuild.
+func (s *Store) AdoptKeep(ctx context.Context, p store.Place, claim string, records []store.Record) error {
+	_, _, err := s.step(ctx, p, &op{
+		script: "adopt_keep", items: 1, head: []any{claim, len(records)},
+		args: func(args []any, _ func(store.Place) int) []any {
+			for _, r := range records {
+				args = append(args, millis(r.Index), packTag(r.ID.Tag))
+			}
+			return args
+		},
+	})
+	return err
+}
+
 // AdoptWrite implements store.Rebuild.
 func (s *Store) AdoptWrite(ctx context.Context, p store.Place, claim string, records []store.Record, buyers []store.BuyerEntry) error {
-	if len(records) > 0 {
-		_, _, err := s.step(ctx, p, &op{
-			script: "adopt_write", head: []any{claim, len(records)},
-			keys: func(keys []string) []string {
-				for _, r := range records {
-					keys = holdKeys(keys, p, r.ID)
-				}
-				return keys
-			},
-			args: func(args []any, _ func(store.Place) int) []any {
-				for _, r := range records {
-					args = encodeRecord(args, r)
-				}
-				return args
-			},
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if len(buyers) == 0 {
-		return nil
-	}
 	_, _, err := s.step(ctx, p, &op{
-		script: "adopt_buyers", head: []any{claim, len(buyers)},
+		script: "adopt_write", head: []any{claim, len(records), len(buyers)},
 		keys: func(keys []string) []string {
+			for _, r := range records {
+				keys = holdKeys(keys, p, r.ID)
+			}
 			for _, b := range buyers {
 				keys = append(keys, holdsKey(p, b.Key.Bucket(p.Buckets)))
 			}
 			return keys
 		},
 		args: func(args []any, _ func(store.Place) int) []any {
+			for _, r := range records {
+				args = encodeRecord(args, r)
+			}
 			for _, b := range buyers {
-				args = append(args, b.Key[:], b.Held, b.Sold, b.Live, len(b.Tags))
-				for _, tag := range b.Tags {
-					args = append(args, nameOf(tag))
-				}
+				args = encodeBuyer(args, b)
 			}
 			return args
 		},
 	})
 	return err
+}
+
+func encodeBuyer(args []any, b store.BuyerEntry) []any {
+	args = append(args, b.Key[:], b.Held, b.Sold, b.Live, len(b.Tags))
+	for _, tag := range b.Tags {
+		args = append(args, nameOf(tag))
+	}
+	return args
 }
 
 // AdoptEnd implements store.Rebuild.

@@ -31,8 +31,15 @@ func TestAdoptBegin(t *testing.T) {
 	if again := f.adoptBegin(f.place, "claim"); again.Epoch != 1 || again.Sequence != 1 {
 		t.Errorf("again: %+v", again)
 	}
+	must(t, f.AdoptEnd(f.ctx(), newAllotment(f.place, 10), "claim", store.Counters{Epoch: 2, Capacity: 10, Available: 10, Version: 5}, 1))
+	before := f.dump(f.place.Group)
+	if past, left, err := f.AdoptBegin(f.ctx(), f.place, "late", lease, false); past != nil || left != 0 || err != nil {
+		t.Errorf("of one that another has adopted meanwhile: %+v, %v, %v", past, left, err)
+	}
+	f.unchanged(before, f.place.Group, "a beginning that came too late")
+	f.adoptBegin(f.place, "claim")
 	f.advance(-time.Hour) // a clock that went back: nobody waits for a lease that has more left than one can have
-	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "another", lease); past == nil || err != nil {
+	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "another", lease, true); past == nil || err != nil {
 		t.Errorf("after the clock went back: %v", err)
 	}
 	f.broken()
@@ -52,7 +59,7 @@ func TestClaimOfAnAdopt(t *testing.T) {
 	f.adoptBegin(f.place, "first")
 	before := f.dump(f.place.Group)
 	f.advance(lease - patience/4)
-	past, left, err := f.AdoptBegin(f.ctx(), f.place, "second", lease)
+	past, left, err := f.AdoptBegin(f.ctx(), f.place, "second", lease, true)
 	if past != nil || err != nil || left <= 0 || left > patience/4 {
 		t.Errorf("before the lease is out: %+v, %v left, %v", past, left, err)
 	}
@@ -61,13 +68,13 @@ func TestClaimOfAnAdopt(t *testing.T) {
 
 	must(t, f.AdoptRenew(f.ctx(), f.place, "first", lease))
 	f.advance(lease - patience/4)
-	if past, _, _ := f.AdoptBegin(f.ctx(), f.place, "second", lease); past != nil {
+	if past, _, _ := f.AdoptBegin(f.ctx(), f.place, "second", lease, true); past != nil {
 		t.Error("taken over although renewed")
 	}
 	f.advance(patience / 4)
 	f.adoptBegin(f.place, "second")
 	before = f.dump(f.place.Group)
-	if past, _, _ := f.AdoptBegin(f.ctx(), f.place, "first", lease); past != nil {
+	if past, _, _ := f.AdoptBegin(f.ctx(), f.place, "first", lease, true); past != nil {
 		t.Error("the first took its claim back")
 	}
 	f.stale("first", h)
@@ -88,6 +95,7 @@ func (f *fixture) stale(claim string, h store.Hold) {
 		"AdoptRenew": f.AdoptRenew(f.ctx(), f.place, claim, lease),
 		"Scan":       errOf(f.Scan(f.ctx(), f.place, claim, []int{0}, []string{""})),
 		"AdoptReset": f.AdoptReset(f.ctx(), f.place, claim),
+		"AdoptKeep":  f.AdoptKeep(f.ctx(), f.place, claim, []store.Record{record}),
 		"AdoptWrite": f.AdoptWrite(f.ctx(), f.place, claim, []store.Record{record}, nil),
 		"buyers":     f.AdoptWrite(f.ctx(), f.place, claim, nil, []store.BuyerEntry{{Held: 1, Live: 1}}),
 		"AdoptEnd":   f.AdoptEnd(f.ctx(), newAllotment(f.place, 10), claim, store.Counters{Epoch: 9, Capacity: 10}, 1),
@@ -104,9 +112,9 @@ func TestClaimOfAnotherServer(t *testing.T) {
 	f := setup(t, 10)
 	h := f.hold("buyer", "request", 1)
 	f.adoptBegin(f.place, "first")
-	f.set("adoptee", "0123abcd")
+	f.setField("adoptee", "0123abcd")
 	f.stale("first", h)
-	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "second", lease); past == nil || err != nil {
+	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "second", lease, true); past == nil || err != nil {
 		t.Errorf("not taken over: %v", err)
 	}
 	f.broken()
@@ -117,7 +125,9 @@ func (f *fixture) rebuild(claim string, epoch int64, walks int, records []store.
 	f.t.Helper()
 	past := f.adoptBegin(f.place, claim)
 	for range walks {
-		f.walk(claim)
+		for _, e := range f.walk(claim).Buyers { // who is not given has nothing
+			must(f.t, f.AdoptWrite(f.ctx(), f.place, claim, nil, []store.BuyerEntry{{Key: e.Key}}))
+		}
 		must(f.t, f.AdoptReset(f.ctx(), f.place, claim))
 		for chunk := range slices.Chunk(records, 3) {
 			must(f.t, f.AdoptWrite(f.ctx(), f.place, claim, chunk, nil))
@@ -280,6 +290,7 @@ func TestAdoptNotesItsTime(t *testing.T) {
 		holds[name] = f.hold(name, "request", 1)
 	}
 	inCart := f.cartOf("cart", "request", second, 1, 1)[0]
+	f.advance(time.Second) // what counts from its very beginning notes nothing
 	f.adoptBegin(f.place, "claim")
 	records, _ := f.survivors("claim")
 	now := f.now().Truncate(time.Millisecond)

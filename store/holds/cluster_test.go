@@ -77,12 +77,32 @@ func TestCluster(t *testing.T) {
 		all = append(all, short[0].ID)
 	}
 	l.hears(all...)
+	f.inOneBatch(c.Masters[0].Addr(), f.opened(onMaster(t, c, 0, 1), 10), f.opened(onMaster(t, c, 0, 2), 10))
 	bad, weak, err := f.CheckSettings(f.ctx())
 	must(t, err)
 	if len(bad) != 0 || len(weak) != 3 || !strings.Contains(weak[2], c.Masters[2].Addr()) {
 		t.Errorf("settings: bad %q, weak %q", bad, weak)
 	}
 	must(t, f.Ping(f.ctx()))
+}
+
+// inOneBatch asks for a hold of each of these, which are on one master, in one batch.
+func (f *fixture) inOneBatch(addr string, places ...store.Place) {
+	f.t.Helper()
+	var ops []*op
+	for _, p := range places {
+		r := store.CreateRequest{BuyerID: "buyer", RequestID: "batch", Lines: []store.PlacedLine{{Place: p, Quantity: 1}}}
+		o := createOp(r, []store.Place{p}, []store.HoldID{store.NewHoldID(p.Allotment, r.BuyerID, r.RequestID)})
+		o.ctx, o.done = f.ctx(), make(chan struct{})
+		ops = append(ops, o)
+	}
+	f.run(queue{laneCreate, addr}, ops)
+	for _, o := range ops {
+		<-o.done
+		if o.err != nil || o.reply[0].status() != statusOK {
+			f.t.Errorf("%s, with another group in its batch: %v, %v", o.places[0].Group, o.reply, o.err)
+		}
+	}
 }
 
 // shortHolds makes new holds lapse at once.
@@ -121,7 +141,7 @@ func TestClusterUserWithoutSlots(t *testing.T) {
 func TestClusterLosesAMaster(t *testing.T) {
 	t.Parallel()
 	c := storetest.NewRedisCluster(t, local.ClusterOptions{Replicas: 1, NodeTimeout: 2 * time.Second})
-	f := onFleet(t, c.URL(), withTimeout(2*time.Second)) // the machine may be busy
+	f := onFleet(t, c.URL(), withTimeout(3*time.Second)) // the machine may be busy
 	var places []store.Place
 	for i := range c.Masters {
 		places = append(places, f.opened(onMaster(t, c, i, 0), 1_000_000))
@@ -132,6 +152,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 		_, err := f.createAt(places[0], "stuck")
 		stuck <- err
 	}()
+	rounds := 0
 	for lost := false; !lost; { // as long as one call waits at the silent one
 		select {
 		case err := <-stuck:
@@ -141,7 +162,11 @@ func TestClusterLosesAMaster(t *testing.T) {
 			}
 		default:
 			f.onOthers(places[1:])
+			rounds++
 		}
+	}
+	if rounds < 50 { // some before the call had begun to wait, the others beside it
+		t.Errorf("%d rounds on the others while a call waited at the silent master: they waited with it", rounds)
 	}
 	c.Masters[0].Kill()
 	storetest.Eventually(t, 2*patience, func() error {
@@ -283,4 +308,38 @@ func TestVotes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What a server refuses to run it says where to send: there it goes, once, before anybody has looked at the slots again.
+func TestClusterRedirects(t *testing.T) {
+	t.Parallel()
+	c := storetest.NewRedisCluster(t, local.ClusterOptions{})
+	f := onFleet(t, c.URL(), withTimeout(patience))
+	p := f.opened(onMaster(t, c, 0, 0), 10)
+	q := store.Place{Allotment: onMaster(t, c, 0, 1), Group: p.Group, Buckets: 8}
+	f.fleet.stop() // it looks no more
+	must(t, c.MoveSlot(t.Context(), slotOf(p.Group), c.Masters[1]))
+	if _, err := f.createAt(p, "moved"); !needsAdopt(err) {
+		t.Errorf("a script whose slot has moved: %v, want it to run on the new master, which needs to adopt", err)
+	}
+	must(t, f.SetPlace(f.ctx(), p))
+	hintAsks(t, c, slotOf(q.Allotment), func() {
+		must(t, f.SetPlace(f.ctx(), q))
+		if got, found, err := f.Place(f.ctx(), q.Allotment); err != nil || !found || got != q {
+			t.Errorf("a key under way: %+v, %v, %v, want %+v", got, found, err, q)
+		}
+		alone := store.Place{Allotment: q.Allotment, Group: q.Allotment, Buckets: 4}
+		if _, err := f.createAt(alone, "under way"); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "TRYAGAIN") {
+			t.Errorf("a script whose keys are under way: %v, want ErrUnavailable for TRYAGAIN", err)
+		}
+	})
+}
+
+// hintAsks runs f while a slot without keys is on its way from the first master to the third.
+func hintAsks(t *testing.T, c *local.RedisCluster, slot int, f func()) {
+	t.Helper()
+	from, to := rawClient(t, c.Masters[0].URL()), rawClient(t, c.Masters[2].URL())
+	must(t, to.Do(t.Context(), "cluster", "setslot", slot, "importing", from.ClusterMyID(t.Context()).Val()).Err())
+	must(t, from.Do(t.Context(), "cluster", "setslot", slot, "migrating", to.ClusterMyID(t.Context()).Val()).Err())
+	f()
 }

@@ -133,7 +133,7 @@ func (s *Store) Finish(ctx context.Context, lines []store.FinishLine) error {
 			return args
 		},
 	}
-	if err := s.do(ctx, laneCaller, o); err != nil {
+	if err := s.do(ctx, laneFinish, o); err != nil {
 		return err
 	}
 	for i, result := range o.reply {

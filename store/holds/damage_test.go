@@ -220,7 +220,7 @@ func (f *fixture) off() int64 {
 // repair adopts the allotment, keeping what survives, and checks that all fits together.
 func (f *fixture) repair(t *rapid.T) {
 	f.clock.Add(int64(lease)) // past another's claim
-	past, _, err := f.AdoptBegin(f.ctx(), f.place, "repair", lease)
+	past, _, err := f.AdoptBegin(f.ctx(), f.place, "repair", lease, true)
 	if err != nil || past == nil {
 		t.Fatalf("AdoptBegin: %v", err)
 	}

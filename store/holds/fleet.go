@@ -59,7 +59,7 @@ type fleet struct {
 	mu      sync.Mutex
 	nodes   map[string]*node
 	changed chan struct{} // closed when there is another view
-	said    string        // what was last wrong with a look
+	unsure  bool          // the last look went wrong
 	ended   bool
 }
 
@@ -151,23 +151,18 @@ func (f *fleet) lookNow(ctx context.Context) error {
 	}
 }
 
-// say logs what is wrong with a look when it changes.
+// say logs when looks begin to go wrong, and when they are right again.
 func (f *fleet) say(err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case f.ended || text == f.said:
+	if f.ended || f.unsure == (err != nil) {
 		return
-	case text != "":
+	}
+	if f.unsure = err != nil; f.unsure {
 		f.log.Warn("who is master of Redis is not known for sure", slog.Any("error", err))
-	default:
+	} else {
 		f.log.Info("who is master of Redis is known again")
 	}
-	f.said = text
 }
 
 // confirm asks whether the server that has a group by what is known is so by the word of those who decide it, and

@@ -59,7 +59,7 @@ func TestBigSequences(t *testing.T) {
 	f := setup(t, 10)
 	const big = 1 << 40
 	for _, field := range []string{"epoch", "sequence", "version", "feed"} {
-		f.set(field, int64(big))
+		f.setCounter(field, big)
 	}
 	h := f.hold("buyer", "request", 1)
 	if want := (store.Token{Epoch: big, Sequence: big + 1}); h.Token != want || f.get(h).Token != want {
@@ -84,8 +84,8 @@ func TestBelowZero(t *testing.T) {
 	f := setup(t, 10)
 	h := f.hold("buyer", "request", 3)
 	b := f.begin("order", h)
-	f.set("available", -2)
-	f.set("capacity", 1)
+	f.setCounter("available", -2)
+	f.setCounter("capacity", 1)
 	before := f.dump(f.place.Group)
 	_, err := f.Create(f.ctx(), f.request("x", "request", 1))
 	refusal(t, err, store.AllHeld)

@@ -11,7 +11,7 @@ import (
 // that a cluster keeps them on one server and a script may use them together; only the hint lies
 // under the allotment's own.
 //
-//	hf:{group}:c[:allotment]           hash: the counters
+//	hf:{group}:c[:allotment]           hash: format, time of the last look, an adopt under way, and the counters as one text
 //	hf:{group}:d[:allotment]           sorted set: tags of live holds by deadline (ms)
 //	hf:{group}:l[:allotment]           sorted set: tags of confirms under way by lease (ms)
 //	hf:{group}:e[:allotment]           sorted set: tags of ended holds by when to forget them (ms)

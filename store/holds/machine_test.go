@@ -264,7 +264,7 @@ func (x *machine) applyFeed(t *rapid.T) {
 
 // readopt walks the records and sets them again under a raised epoch.
 func (x *machine) readopt(t *rapid.T) {
-	past, _, err := x.AdoptBegin(x.ctx(), x.place, "claim", lease)
+	past, _, err := x.AdoptBegin(x.ctx(), x.place, "claim", lease, true)
 	if err != nil || past == nil || past.Epoch != x.m.epoch || past.Feed != x.m.feed {
 		t.Fatalf("AdoptBegin: %+v, %v", past, err)
 	}

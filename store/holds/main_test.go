@@ -178,7 +178,7 @@ func (f *fixture) adopt(a store.Allotment, epoch int64) {
 
 func (f *fixture) adoptBegin(p store.Place, claim string) *store.Past {
 	f.t.Helper()
-	past, left, err := f.AdoptBegin(f.ctx(), p, claim, lease)
+	past, left, err := f.AdoptBegin(f.ctx(), p, claim, lease, true)
 	must(f.t, err)
 	if past == nil {
 		f.t.Fatalf("AdoptBegin: another claim is in force for %v", left)

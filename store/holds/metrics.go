@@ -21,7 +21,7 @@ type metrics struct {
 func newMetrics(provider metric.MeterProvider, waiting func(lane) int) (*metrics, error) {
 	meter := provider.Meter("github.com/holdfast-inventory/holdfast/store/holds")
 	m := &metrics{lanes: map[lane]metric.MeasurementOption{}, drivers: map[store.LapseDriver]metric.MeasurementOption{}}
-	for _, l := range []lane{laneCreate, laneCaller, laneUpkeep} {
+	for _, l := range []lane{laneCreate, laneCaller, laneFinish, laneUpkeep} {
 		m.lanes[l] = metric.WithAttributeSet(attribute.NewSet(attribute.String("lane", string(l))))
 	}
 	for _, d := range []store.LapseDriver{store.LapseByEvent, store.LapseBySweep, store.LapseByNeed} {

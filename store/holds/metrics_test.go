@@ -73,7 +73,7 @@ func TestMetrics(t *testing.T) {
 	if got := count(t, byName["holdfast.queue.batch_size"], "lane"); got["create"] != 5 || got["upkeep"] == 0 || got["caller"] == 0 {
 		t.Errorf("batch sizes %v, want 5 creates", got)
 	}
-	if diff := cmp.Diff(map[string]float64{"create": 0, "caller": 0, "upkeep": 0}, count(t, byName["holdfast.queue.depth"], "lane")); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"create": 0, "caller": 0, "finish": 0, "upkeep": 0}, count(t, byName["holdfast.queue.depth"], "lane")); diff != "" {
 		t.Errorf("queue depth (-want +got):\n%s", diff)
 	}
 }

@@ -257,7 +257,12 @@ type facts struct {
 	hold                                                          int64
 }
 
-const factsBytes = 16 * 8
+// The facts of an allotment are its counters as prelude.lua packs them, of which the first part is the server's identity, and
+// its next deadline.
+const (
+	identityBytes = 40
+	factsBytes    = identityBytes + 19*8
+)
 
 // decodeFacts reads the text, or the gate that is shut.
 func decodeFacts(value any) facts {
@@ -265,11 +270,12 @@ func decodeFacts(value any) facts {
 	if len(text) != factsBytes {
 		return facts{gate: statusAt([]any{value})}
 	}
-	n := func(i int) int64 { return int64(binary.BigEndian.Uint64([]byte(text[8*i : 8*i+8]))) } //nolint:gosec // as it was packed
+	numbers := text[identityBytes:]
+	n := func(i int) int64 { return int64(binary.BigEndian.Uint64([]byte(numbers[8*i : 8*i+8]))) } //nolint:gosec // as it was packed
 	return facts{
-		gate: statusOK, epoch: n(0), capacity: n(1), available: n(2), held: n(3), confirming: n(4),
-		shrinking: n(5), sold: n(6), version: n(7), feed: n(8), state: n(9), opens: n(10), closes: n(11),
-		perHold: n(12), perBuyer: n(13), next: n(14), hold: n(15),
+		gate: statusOK, epoch: n(0), capacity: n(1), available: n(2), held: n(3), confirming: n(4), shrinking: n(5),
+		sold: n(6), version: n(8), feed: n(9), state: n(10), hold: n(12), perHold: n(14), perBuyer: n(15), opens: n(16),
+		closes: n(17), next: n(18),
 	}
 }
 

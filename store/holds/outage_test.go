@@ -148,7 +148,7 @@ func TestReplica(t *testing.T) {
 	})
 
 	other.shutGate(records[0].Hold)
-	if past, left, err := other.AdoptBegin(f.ctx(), f.place, "claim-2", lease); past != nil || err != nil || left <= 0 {
+	if past, left, err := other.AdoptBegin(f.ctx(), f.place, "claim-2", lease, true); past != nil || err != nil || left <= 0 {
 		t.Errorf("AdoptBegin on a replica: %+v, %v, %v", past, left, err)
 	}
 	other.stale("claim-2", records[0].Hold)
@@ -157,7 +157,7 @@ func TestReplica(t *testing.T) {
 	host, port, _ = strings.Cut(second.Addr(), ":")
 	must(t, f.raw.ReplicaOf(f.ctx(), host, port).Err()) // demoted
 	f.needsAdopt()
-	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "claim-3", lease); past != nil || err != nil {
+	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "claim-3", lease, true); past != nil || err != nil {
 		t.Errorf("AdoptBegin on a demoted master: %+v, %v", past, err)
 	}
 }

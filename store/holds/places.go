@@ -23,13 +23,20 @@ func (s *Store) Place(ctx context.Context, allotment string) (store.Place, bool,
 	if err != nil && !refused(err, "WRONGTYPE") {
 		return store.Place{}, false, unavailable(err)
 	}
+	p, ok := readHint(allotment, text)
+	if !ok { // the ledger knows it too
+		s.log.Error(fmt.Sprintf("the key %s is damaged: it must be a group and a power of two", hintKey(allotment)))
+	}
+	return p, ok, nil
+}
+
+func readHint(allotment, text string) (store.Place, bool) {
 	group, number, _ := strings.Cut(text, " ")
 	buckets, err := strconv.Atoi(number)
 	if err != nil || !store.ValidAllotmentID(group) || buckets < 1 || buckets > mostBuckets || buckets&(buckets-1) != 0 {
-		s.log.Error(fmt.Sprintf("the key %s is damaged: it must be a group and a power of two", hintKey(allotment)))
-		return store.Place{}, false, nil // the ledger knows it too
+		return store.Place{}, false
 	}
-	return store.Place{Allotment: allotment, Group: group, Buckets: buckets}, true, nil
+	return store.Place{Allotment: allotment, Group: group, Buckets: buckets}, true
 }
 
 // SetPlace implements store.Places.

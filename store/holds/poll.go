@@ -1,6 +1,7 @@
 package holds
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -36,9 +37,9 @@ func poll[S, A any](ctx context.Context, sources []S, enough int, ask func(conte
 				failure = r.err
 			}
 		case <-grace:
-			return answers, failure
+			return answers, cmp.Or(failure, context.DeadlineExceeded)
 		case <-ctx.Done():
-			return answers, failure
+			return answers, cmp.Or(failure, ctx.Err())
 		}
 		if good >= enough && grace == nil {
 			timer := time.NewTimer(askGrace)

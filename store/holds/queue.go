@@ -22,6 +22,7 @@ type lane string
 const (
 	laneCreate lane = "create" // new holds
 	laneCaller lane = "caller" // whatever else a caller waits for
+	laneFinish lane = "finish" // the ends of confirms
 	laneUpkeep lane = "upkeep" // loops, adopts, walks
 )
 
@@ -55,8 +56,9 @@ func (s *Store) do(ctx context.Context, l lane, o *op) error {
 func (s *Store) enqueue(l lane, o *op) error {
 	q := queue{lane: l}
 	if s.fleet.target.kind == cluster {
-		n, err := o.to, error(nil)
+		n := o.to
 		if n == nil {
+			var err error
 			if n, err = s.fleet.route(o.places[0].Group); err != nil {
 				return err
 			}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-inventory/holdfast/store"
 	"github.com/holdfast-inventory/holdfast/store/local"
 	"github.com/holdfast-inventory/holdfast/store/storetest"
@@ -42,7 +44,7 @@ func (f *fixture) opened(id string, capacity int64) store.Place {
 func (f *fixture) openAt(p store.Place, capacity, epoch int64) {
 	f.t.Helper()
 	storetest.Eventually(f.t, patience, func() error {
-		past, _, err := f.AdoptBegin(f.ctx(), p, "claim", lease)
+		past, _, err := f.AdoptBegin(f.ctx(), p, "claim", lease, true)
 		if err == nil && past == nil {
 			err = errors.New("claimed by another")
 		}
@@ -99,17 +101,18 @@ func TestPinnedToAnOldMaster(t *testing.T) {
 	t.Parallel()
 	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})
 	url := set.URL()
-	var links []*relay
+	var links []*storetest.Relay
 	for _, s := range set.Sentinels {
-		link := newRelay(t, s.Addr())
+		link := storetest.NewRelay(t, s.Addr())
 		links = append(links, link)
-		url = strings.Replace(url, s.Addr(), link.addr(), 1)
+		url = strings.Replace(url, s.Addr(), link.Addr(), 1)
 	}
 	f := onFleet(t, url)
 	p := f.opened("show", 1000)
 	old, other := set.Servers[0], set.Servers[1]
+	pinned := f.node0()
 	for _, link := range links {
-		link.set(true)
+		link.Cut()
 	}
 	must(t, old.Pause())
 	storetest.Eventually(t, patience, func() error { return named1(t, set, other) })
@@ -122,7 +125,7 @@ func TestPinnedToAnOldMaster(t *testing.T) {
 		return err
 	})
 	for range 3 {
-		if past, _, err := f.AdoptBegin(f.ctx(), p, "claim of the pinned", lease); !errors.Is(err, store.ErrUnavailable) {
+		if past, _, err := f.AdoptBegin(f.ctx(), p, "claim of the pinned", lease, true); !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("AdoptBegin on an old master: %v, %v, want ErrUnavailable", past, err)
 		}
 	}
@@ -130,11 +133,14 @@ func TestPinnedToAnOldMaster(t *testing.T) {
 	must(t, err) // and so nothing was changed there
 	for i, s := range set.Sentinels {
 		s.Resume()
-		links[i].set(false)
+		links[i].Mend()
 	}
 	f.opened("show", 1000)
 	if got := f.node0().addr; got != other.Addr() {
 		t.Errorf("it adopts on %s, want the new master %s", got, other.Addr())
+	}
+	if err := pinned.client.Ping(f.ctx()).Err(); !errors.Is(err, redis.ErrClosed) {
+		t.Errorf("a connection to the old master: %v, want it dropped", err)
 	}
 }
 
@@ -156,7 +162,7 @@ func TestConfirmNeedsHalfOfTheSentinels(t *testing.T) {
 	f.opened("two of three", 1000)
 	must(t, set.Sentinels[1].Pause())
 	place := store.Place{Allotment: "one", Group: "one", Buckets: 4}
-	if _, _, err := f.AdoptBegin(f.ctx(), place, "claim", lease); !errors.Is(err, store.ErrUnavailable) {
+	if _, _, err := f.AdoptBegin(f.ctx(), place, "claim", lease, true); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("AdoptBegin on the word of one Sentinel of three: %v, want ErrUnavailable", err)
 	}
 	storetest.Eventually(t, patience, func() error {
@@ -178,6 +184,9 @@ func TestDurabilityReplicas(t *testing.T) {
 	first, err := f.createAt(p, "first")
 	must(t, err)
 	h := store.PlacedHold{Place: p, ID: first[0].ID}
+	full := f.opened("full", 1)
+	must(t, errOf(f.createAt(full, "first")))
+	storetest.Eventually(t, patience, func() error { return acknowledged(t, set.Servers[0]) })
 	must(t, set.Servers[1].Pause())
 	undecided := func(what string, err error) {
 		t.Helper()
@@ -185,8 +194,9 @@ func TestDurabilityReplicas(t *testing.T) {
 			t.Errorf("%s with the replica silent: %v, want it to be undecided", what, err)
 		}
 	}
+	// Before anything else is written: the replica has acknowledged all there is, and a refusal adds nothing to it.
+	undecided("a refusal", errOf(f.createAt(full, "second")))
 	undecided("create", errOf(f.createAt(p, "second")))
-	undecided("a refusal", errOf(f.createAt(p, "third")))
 	undecided("extend", errOf(f.Extend(f.ctx(), h)))
 	undecided("begin", errOf(f.Begin(f.ctx(), store.BeginRequest{
 		Holds: []store.PlacedHold{h}, OrderID: "order", Quantity: 1, Lease: lease,
@@ -204,9 +214,23 @@ func TestDurabilityReplicas(t *testing.T) {
 		}
 		return err
 	})
-	refusal(t, errOf(f.createAt(p, "third")), store.AllHeld)
+	refusal(t, errOf(f.createAt(full, "second")), store.AllHeld)
 	undecidedCancel := store.PlacedHold{Place: p, ID: second[0].ID}
 	must(t, errOf(f.Cancel(f.ctx(), undecidedCancel)))
+}
+
+// acknowledged returns nil when a master's only replica has said that it has everything.
+func acknowledged(t *testing.T, master *local.Redis) error {
+	info, err := rawClient(t, master.URL()).Info(t.Context(), "replication").Result()
+	if err != nil {
+		return err
+	}
+	_, all, _ := strings.Cut(info, "master_repl_offset:")
+	all, _, _ = strings.Cut(all, "\r\n")
+	if !strings.Contains(info, ",offset="+all+",") {
+		return errors.New("the replica has not acknowledged everything")
+	}
+	return nil
 }
 
 func TestParseDurability(t *testing.T) {

@@ -42,6 +42,44 @@ func TestCheckSettings(t *testing.T) {
 	}
 }
 
+func TestCheckSettingsOfFsync(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ args, bad string }{
+		{"--appendonly yes --appendfsync always", ""},
+		{"--appendonly yes --appendfsync everysec", "appendfsync is everysec: set it to always"},
+		{"--appendonly no --appendfsync always", "appendonly is no: set it to yes"},
+		{"--appendonly yes --appendfsync always --rename-command CONFIG nothing", "+config|get"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			f := &fixture{t: t, clock: new(atomic.Int64)}
+			f.open(onRedis(storetest.NewRedis(t, local.RedisOptions{ExtraArgs: strings.Fields(c.args)}).URL()), durable(Durability{Fsync: true}))
+			bad, weak, err := f.CheckSettings(t.Context())
+			must(t, err)
+			if got := strings.Join(bad, "\n"); !strings.Contains(got, c.bad) || c.bad == "" && got != "" || len(weak) > 0 {
+				t.Errorf("bad %q, want %q; weak %q", got, c.bad, weak)
+			}
+		})
+	}
+}
+
+// A master with replicas that goes on alone is warned of, where replicas are to have what it decides.
+func TestCheckSettingsOfReplicas(t *testing.T) {
+	t.Parallel()
+	server := storetest.NewRedis(t, local.RedisOptions{Persist: true})
+	f := &fixture{t: t, clock: new(atomic.Int64)}
+	f.open(onRedis(server.URL()), durable(Durability{Replicas: 1}))
+	for lag, warned := range map[int]bool{0: true, 10: false} {
+		must(t, f.raw.ConfigSet(t.Context(), "min-replicas-max-lag", fmt.Sprint(lag)).Err())
+		must(t, f.raw.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+		_, weak, err := f.CheckSettings(t.Context())
+		must(t, err)
+		if got := strings.Contains(strings.Join(weak, ""), "min-replicas-to-write"); got != warned {
+			t.Errorf("with a lag of %d: %q", lag, weak)
+		}
+	}
+}
+
 // asUser makes a user on a server and returns the URL with it.
 func asUser(t *testing.T, server *local.Redis, rules string) string {
 	t.Helper()

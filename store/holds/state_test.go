@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 // dumpScript reads every key of a group, past the product: type, then fields and values. A MessagePack value is
@@ -104,7 +105,6 @@ func (f *fixture) unchanged(before dump, group, after string) {
 // state is what the keys of an allotment say, read past the product.
 type state struct {
 	counters                 map[string]int64
-	text                     map[string]string // counters that are no numbers
 	holds                    map[string]heldRecord
 	deadlines, leases, ended map[string]int64
 	buyers                   map[string]buyerTotals
@@ -129,7 +129,7 @@ var errNoState = errors.New("no state")
 func (f *fixture) state(p store.Place) (*state, error) {
 	d := f.dump(p.Group)
 	s := &state{
-		counters: map[string]int64{}, text: map[string]string{}, holds: map[string]heldRecord{},
+		counters: map[string]int64{}, holds: map[string]heldRecord{},
 		deadlines: map[string]int64{}, leases: map[string]int64{}, ended: map[string]int64{},
 		buyers: map[string]buyerTotals{}, markers: map[string]bool{},
 	}
@@ -143,12 +143,12 @@ func (f *fixture) state(p store.Place) (*state, error) {
 		if !ok {
 			continue
 		}
-		number, err := strconv.ParseInt(value, 10, 64)
+		number, _ := strconv.ParseInt(value, 10, 64) // 0 where it is another text
 		switch {
-		case key == base(p, "c") && err == nil:
-			s.counters[field] = number
+		case key == base(p, "c") && field == "counters":
+			maps.Copy(s.counters, storetest.ReadCounters(unplain(value)))
 		case key == base(p, "c"):
-			s.text[field] = value
+			s.counters[field] = number
 		case indexes[key] != nil:
 			indexes[key][field] = number
 		case isBucket(key, base(p, "h")) && len(field) == rawTagBytes:
@@ -348,10 +348,20 @@ func (f *fixture) wantAt(p store.Place, text string) {
 	}
 }
 
-// set changes a counter past the product.
-func (f *fixture) set(field string, value any) {
+// setCounter changes a counter past the product.
+func (f *fixture) setCounter(name string, value int64) {
+	f.t.Helper()
+	storetest.SetCounter(f.ctx(), f.t, f.raw, base(f.place, "c"), name, value)
+}
+
+// setField changes what stands beside the counters past the product: format, and what an adopt notes.
+func (f *fixture) setField(field string, value any) {
 	f.t.Helper()
 	must(f.t, f.raw.HSet(f.ctx(), base(f.place, "c"), field, value).Err())
+}
+
+func (f *fixture) makeForeign() error {
+	return storetest.MakeForeign(f.ctx(), f.raw, base(f.place, "c"))
 }
 
 // now is the time by the clock of the scripts.

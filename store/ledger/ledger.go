@@ -83,6 +83,7 @@ type Ledger struct {
 	tracer     trace.Tracer
 	requests   *pool
 	background *pool
+	health     *health
 	reads      *pool // of the two, the one for what both requests and loops call
 	lanes      *batch.Lanes[string, string, *settling]
 	mark       func(point string) // failpoint.Hit; a test in one process may look in
@@ -111,6 +112,11 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 		l.requests.Close()
 		return nil, err
 	}
+	l.health = newHealth(l.background.Config().ConnConfig, o.Logger, func() {
+		l.requests.Reset()
+		l.background.Reset()
+	})
+	l.requests.health, l.background.health = l.health, l.health
 	l.reads = l.requests
 	// A lane is of one group, as is its only flow, which may take half of it.
 	limits := batch.Limits{Batch: maxConfirms, Lane: 2 * maxWaiting}
@@ -126,8 +132,14 @@ func (l *Ledger) Background() *Ledger {
 	return &view
 }
 
+// Down implements store.Settler.
+func (l *Ledger) Down() bool { return l.health.down() != nil }
+
 // Ping asks the server for an answer, on a connection that a busy request pool cannot delay.
 func (l *Ledger) Ping(ctx context.Context) error {
+	if err := l.health.down(); err != nil {
+		return unavailable(err)
+	}
 	ctx, cancel := l.within(ctx, l.opts.CallTimeout)
 	defer cancel()
 	if err := l.background.Ping(ctx); err != nil {
@@ -139,6 +151,7 @@ func (l *Ledger) Ping(ctx context.Context) error {
 // Close waits for the transactions under way, each of which ends within CallTimeout, and closes the
 // connections. Later calls are ErrUnavailable.
 func (l *Ledger) Close() {
+	l.health.close()
 	l.requests.Close()
 	l.background.Close()
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -213,6 +214,23 @@ func (f *fixture) eventuallyWaiting(conn *pgx.Conn) {
 			err = fmt.Errorf("%d sessions wait for a lock, want 1", waiting)
 		}
 		return err
+	})
+}
+
+// eventuallyUp waits until the server is not known to be down.
+func (f *fixture) eventuallyUp() {
+	f.t.Helper()
+	storetest.Eventually(f.t, 10*time.Second, func() error { return f.health.down() })
+}
+
+// eventuallyDown waits until it is.
+func (f *fixture) eventuallyDown() {
+	f.t.Helper()
+	storetest.Eventually(f.t, 10*time.Second, func() error {
+		if !f.Down() {
+			return errors.New("Postgres is not known to be down")
+		}
+		return nil
 	})
 }
 

@@ -231,6 +231,27 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 }
 
+// TestReadOnlyConnection is P53 again: a single connection that leads to a server that may not be written to is closed at
+// once, although the pool was reset a moment ago, so that the next one may lead to the server that took over.
+func TestReadOnlyConnection(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	f.sell(1, 1)
+	conn, err := f.requests.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.exec(conn.Conn(), `set default_transaction_read_only = on`)
+	conn.Release()
+	f.requests.lastReset.Store(time.Now().Add(time.Hour).UnixNano())
+	_, err = f.Settle(t.Context(), show, single(2, 1))
+	if e := pgError(err); !errors.Is(err, store.ErrUnavailable) || e == nil || e.Code != stateReadOnly {
+		t.Fatalf("on the read-only connection: %v", err)
+	}
+	f.sell(2, 1)
+	f.wantSold(2)
+}
+
 // TestOptions: what is missing gets a default, what is wrong an error that does not tell the password.
 func TestOptions(t *testing.T) {
 	t.Parallel()

@@ -14,16 +14,17 @@ import (
 // The SQLSTATEs, and classes of them, that we tell apart. Never the message: it is translated and
 // changes between versions.
 const (
-	stateReadOnly        = "25006"
-	stateSerialization   = "40001"
-	stateDeadlock        = "40P01"
-	stateUndefinedTable  = "42P01"
-	stateConnectionClass = "08"
-	stateDataClass       = "22"
-	stateIntegrityClass  = "23"
-	stateDefinitionClass = "42"
-	stateLimitClass      = "54" // such as a key too long for an index
-	stateShutdownPrefix  = "57P"
+	stateReadOnly           = "25006"
+	stateSerialization      = "40001"
+	stateDeadlock           = "40P01"
+	stateUndefinedTable     = "42P01"
+	stateTooManyConnections = "53300"
+	stateConnectionClass    = "08"
+	stateDataClass          = "22"
+	stateIntegrityClass     = "23"
+	stateDefinitionClass    = "42"
+	stateLimitClass         = "54" // such as a key too long for an index
+	stateShutdownPrefix     = "57P"
 )
 
 // errNothing is a unit's word that all is as asked already.
@@ -54,11 +55,17 @@ func badData(err error) bool {
 	return inClass(e, stateDataClass) || inClass(e, stateIntegrityClass) || inClass(e, stateLimitClass)
 }
 
+// readOnly says that the server is one that may not be written to, such as a primary that has become a replica.
+func readOnly(err error) bool {
+	e := pgError(err)
+	return e != nil && e.Code == stateReadOnly
+}
+
 // serverGone says that other connections of the pool are likely no better: the server went down,
 // or has become a replica.
 func serverGone(err error) bool {
 	e := pgError(err)
-	return e == nil || e.Code == stateReadOnly || inClass(e, stateConnectionClass) || inClass(e, stateShutdownPrefix)
+	return e == nil || readOnly(err) || inClass(e, stateConnectionClass) || inClass(e, stateShutdownPrefix)
 }
 
 func unavailable(err error) error {

@@ -26,6 +26,7 @@ const (
 // pool is a pgxpool that forgets its idle connections when the server behind them has gone.
 type pool struct {
 	*pgxpool.Pool
+	health    *health
 	lastReset atomic.Int64 // Unix nanoseconds
 }
 
@@ -85,6 +86,28 @@ func recordStats(p *pgxpool.Pool, provider metric.MeterProvider, name string) er
 		return fmt.Errorf("ledger: pool metrics: %w", err)
 	}
 	return nil
+}
+
+// take is Acquire, but for a server that is known to be down.
+func (p *pool) take(ctx context.Context) (*pgxpool.Conn, error) {
+	if err := p.health.down(); err != nil {
+		return nil, err
+	}
+	conn, err := p.Acquire(ctx)
+	if err != nil && serverGone(err) {
+		p.health.suspect()
+	}
+	return conn, err
+}
+
+// give puts a connection back. One that is in a transaction is closed by the pool. One that is closed already leaves it
+// at once: it says goodbye for up to 15 s where nobody answers, and would take a place meanwhile.
+func (p *pool) give(conn *pgxpool.Conn) {
+	if conn.Conn().IsClosed() {
+		conn.Hijack()
+		return
+	}
+	conn.Release()
 }
 
 // reset drops the connections, at most once a second: a server that went away or turned read-only

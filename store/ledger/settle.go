@@ -42,6 +42,10 @@ func (l *Ledger) Settle(ctx context.Context, group string, c store.Confirm) ([]s
 	if ctx.Err() != nil {
 		return nil, unavailable(context.Cause(ctx))
 	}
+	server := l.health.now.Load()
+	if server.err != nil {
+		return nil, unavailable(server.err)
+	}
 	s := &settling{ctx: ctx, confirm: c, done: make(chan settled, 1)}
 	if !l.lanes.Add(group, group, s) {
 		return nil, fmt.Errorf("ledger: %w", store.ErrQueueFull)
@@ -49,12 +53,19 @@ func (l *Ledger) Settle(ctx context.Context, group string, c store.Confirm) ([]s
 	select {
 	case r := <-s.done:
 		return r.verdicts, r.err
+	case <-server.gone:
+		return nil, s.giveUp(errDown)
 	case <-ctx.Done():
-		if s.taken.CompareAndSwap(false, true) {
-			return nil, fmt.Errorf("ledger: confirm was not sent: %w", unavailable(context.Cause(ctx)))
-		}
-		return nil, fmt.Errorf("ledger: result of confirm not known: %w", unavailable(context.Cause(ctx)))
+		return nil, s.giveUp(context.Cause(ctx))
 	}
+}
+
+// giveUp is what a caller is told who does not wait for the end.
+func (s *settling) giveUp(why error) error {
+	if s.taken.CompareAndSwap(false, true) {
+		return fmt.Errorf("ledger: confirm was not sent: %w", unavailable(why))
+	}
+	return fmt.Errorf("ledger: result of confirm not known: %w", unavailable(why))
 }
 
 // settleLane runs one batch of a group; its lane runs the next when it returns.

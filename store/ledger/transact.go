@@ -80,11 +80,11 @@ func (l *Ledger) runUnit(ctx context.Context, p *pool, u unit) error {
 }
 
 func (l *Ledger) attempt(ctx context.Context, p *pool, u unit) failure {
-	conn, err := p.Acquire(ctx)
+	conn, err := p.take(ctx)
 	if err != nil {
 		return failure{err: err}
 	}
-	defer conn.Release() // one that is still in a transaction, or broken, is closed
+	defer p.give(conn)
 	b := &pgx.Batch{}
 	b.Queue(beginWrite)
 	l.queueLimits(ctx, b, l.opts.StatementTimeout, false)
@@ -104,6 +104,7 @@ func (l *Ledger) attempt(ctx context.Context, p *pool, u unit) failure {
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		return l.failed(ctx, p, conn.Conn(), err, true)
 	}
+	p.health.answered()
 	return failure{}
 }
 
@@ -123,17 +124,34 @@ func (l *Ledger) failed(ctx context.Context, p *pool, conn *pgx.Conn, err error,
 		return failure{err: err}
 	}
 	lost := conn.IsClosed()
-	if (lost || pgError(err) != nil) && ctx.Err() == nil && serverGone(err) && p.reset() {
-		l.log.LogAttrs(ctx, slog.LevelWarn, "Postgres connection lost or read-only: pool reset", slog.Any("error", err))
+	switch {
+	case !lost && pgError(err) == nil, errors.Is(ctx.Err(), context.Canceled): // a value that does not fit, a caller that has gone
+	case serverGone(err):
+		l.leave(ctx, p, err)
+	default:
+		p.health.answered()
 	}
 	if lost {
 		return failure{err: err, lost: true, sent: sent}
+	}
+	if readOnly(err) {
+		closeConn(ctx, conn) // the next one may lead to the server that took over
+		return failure{err: err}
 	}
 	rollback(ctx, conn)
 	if pgError(err) == nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", errProgram, err)
 	}
 	return failure{err: err}
+}
+
+// leave drops a pool's connections to a server that is gone, did not even keep to its own limits of time, or is
+// read-only, and has it looked at.
+func (l *Ledger) leave(ctx context.Context, p *pool, err error) {
+	p.health.suspect()
+	if p.reset() {
+		l.log.LogAttrs(ctx, slog.LevelWarn, "Postgres connection lost or read-only: pool reset", slog.Any("error", err))
+	}
 }
 
 // rollback is for the connection's sake. If it fails, the connection is closed when it is released,
@@ -155,11 +173,11 @@ func (l *Ledger) look(ctx context.Context, p *pool, most time.Duration, queue fu
 }
 
 func (l *Ledger) lookOnce(ctx context.Context, p *pool, most time.Duration, queue func(*pgx.Batch)) failure {
-	conn, err := p.Acquire(ctx)
+	conn, err := p.take(ctx)
 	if err != nil {
 		return failure{err: err}
 	}
-	defer conn.Release()
+	defer p.give(conn)
 	b := &pgx.Batch{}
 	b.Queue(beginRead)
 	l.queueLimits(ctx, b, max(most, l.opts.StatementTimeout), most == l.opts.ScanTimeout)
@@ -168,6 +186,7 @@ func (l *Ledger) lookOnce(ctx context.Context, p *pool, most time.Duration, queu
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
 		return l.failed(ctx, p, conn.Conn(), err, false)
 	}
+	p.health.answered()
 	return failure{}
 }
 

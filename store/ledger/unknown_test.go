@@ -47,13 +47,15 @@ func TestLostCommitAndServer(t *testing.T) {
 	t.Parallel()
 	f, p := setupLossy(t, 10)
 	f.sell(1, 1)
-	f.mark = func(string) { p.refusing.Store(true) }
+	var cut sync.Once
+	f.mark = func(string) { cut.Do(func() { p.refusing.Store(true) }) }
 	p.lose.Store(1)
 	if v, err := f.Settle(t.Context(), show, single(2, 1)); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("%v, %v; want ErrUnavailable", v, err)
 	}
+	f.eventuallyDown()
 	p.refusing.Store(false)
-	f.mark = func(string) {}
+	f.eventuallyUp()
 	f.sell(2, 1)
 	f.wantSold(2)
 }
@@ -145,7 +147,7 @@ func TestPausedInTransaction(t *testing.T) {
 	f.wantSold(2)
 }
 
-// TestRestartedServer: every connection of the pool is dead, and nobody notices.
+// TestRestartedServer: every connection of the pool is dead, and as soon as the server is known to be back nobody notices.
 func TestRestartedServer(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewPostgres(t, local.PostgresOptions{})
@@ -160,6 +162,7 @@ func TestRestartedServer(t *testing.T) {
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	f.eventuallyUp()
 	f.sell(2, 1)
 	f.wantSold(2)
 }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// redisFolders and postgresFolders are searched when PATH does not lead to a server. Debian keeps the
+// redisFolders, postgresFolders and pgbouncerFolders are searched when PATH does not lead to a server. Debian keeps the
 // Postgres server out of PATH, one folder for each version, and so does Homebrew.
 var (
 	redisFolders = []string{
@@ -22,6 +22,9 @@ var (
 		"/opt/homebrew/bin", "/opt/homebrew/opt/postgresql@*/bin", "/usr/local/opt/postgresql@*/bin",
 		"/Applications/Postgres.app/Contents/Versions/*/bin",
 	}
+	pgbouncerFolders = []string{
+		"/usr/sbin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/opt/homebrew/opt/pgbouncer/bin", "/usr/local/opt/pgbouncer/bin",
+	}
 )
 
 // findRedis returns the path of redis-server.
@@ -29,7 +32,7 @@ func findRedis() (string, error) {
 	if path := find(redisFolders, "redis-server"); path != "" {
 		return path, nil
 	}
-	return "", notInstalled("redis-server", redisFolders)
+	return "", notInstalled("redis-server", redisFolders, "redis-server", "redis")
 }
 
 // findPostgres returns the paths of postgres and of the initdb beside it, so that both are of one version.
@@ -37,13 +40,21 @@ func findPostgres() (postgres, initdb string, err error) {
 	if postgres = find(postgresFolders, "postgres", "initdb"); postgres != "" {
 		return postgres, filepath.Join(filepath.Dir(postgres), "initdb"), nil
 	}
-	return "", "", notInstalled("postgres with initdb", postgresFolders)
+	return "", "", notInstalled("postgres with initdb", postgresFolders, "postgresql", "postgresql")
 }
 
-func notInstalled(what string, folders []string) error {
-	install := "apt-get install redis-server postgresql"
+// findPgBouncer returns the path of pgbouncer.
+func findPgBouncer() (string, error) {
+	if path := find(pgbouncerFolders, "pgbouncer"); path != "" {
+		return path, nil
+	}
+	return "", notInstalled("pgbouncer", pgbouncerFolders, "pgbouncer", "pgbouncer")
+}
+
+func notInstalled(what string, folders []string, debian, brew string) error {
+	install := "apt-get install " + debian
 	if runtime.GOOS == "darwin" {
-		install = "brew install redis postgresql"
+		install = "brew install " + brew
 	}
 	return fmt.Errorf("%s: %w (looked in PATH and %v); install it with: %s", what, ErrNotInstalled, folders, install)
 }

@@ -38,7 +38,7 @@ func TestFindNewestAndComplete(t *testing.T) {
 func version15(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
 
 func TestNotInstalledNamesTheCommand(t *testing.T) {
-	err := notInstalled("redis-server", redisFolders)
+	err := notInstalled("redis-server", redisFolders, "redis-server", "redis")
 	if !errors.Is(err, ErrNotInstalled) || !strings.Contains(err.Error(), "install redis") {
 		t.Errorf("got %v, want ErrNotInstalled with an install command", err)
 	}

@@ -132,6 +132,19 @@ func NewPostgres(t testing.TB, opts local.PostgresOptions) *local.Postgres {
 	return p
 }
 
+// NewPgBouncer starts a pgbouncer in transaction mode in front of a Postgres, for this test alone.
+func NewPgBouncer(t testing.TB, opts local.PgBouncerOptions) *local.PgBouncer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	b, err := local.StartPgBouncer(ctx, opts)
+	if err != nil {
+		t.Fatalf("storetest: %v", err)
+	}
+	closeAtEnd(t, "pgbouncer", b)
+	return b
+}
+
 // StateDir returns a new state folder for NewRedis, NewPostgres or `holdfast dev`, removed at the test's end. Under root
 // t.TempDir is not good for it: its parent is closed to the servers' users.
 func StateDir(t testing.TB) string {

@@ -1,4 +1,4 @@
-package holds
+package storetest
 
 import (
 	"io"
@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// relay is a link to a server, which can be cut and mended.
-type relay struct {
-	t        *testing.T
+// Relay is a link to a server on loopback, which can be cut and mended.
+type Relay struct {
 	to       string
 	listener net.Listener
 	mu       sync.Mutex
@@ -17,30 +16,34 @@ type relay struct {
 	conns    []net.Conn
 }
 
-func newRelay(t *testing.T, to string) *relay {
+// NewRelay makes a whole link to an address. It is gone at the test's end.
+func NewRelay(t testing.TB, to string) *Relay {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	r := &relay{t: t, to: to, listener: listener}
+	if err != nil {
+		t.Fatalf("storetest: %v", err)
+	}
+	r := &Relay{to: to, listener: listener}
 	var accepting sync.WaitGroup
 	accepting.Go(r.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
 		accepting.Wait()
-		r.set(true)
+		r.Cut()
 	})
 	return r
 }
 
-func (r *relay) addr() string { return r.listener.Addr().String() }
+// Addr is what to dial in place of the server.
+func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
-func (r *relay) accept() {
+func (r *Relay) accept() {
 	for {
 		in, err := r.listener.Accept()
 		if err != nil {
 			return
 		}
-		out, err := new(net.Dialer).DialContext(r.t.Context(), "tcp", r.to)
+		out, err := net.Dial("tcp", r.to) //nolint:noctx // loopback answers at once
 		r.mu.Lock()
 		if err != nil || r.isCut {
 			_ = in.Close()
@@ -61,16 +64,20 @@ func (r *relay) accept() {
 	}
 }
 
-// set cuts the link, or mends it.
-func (r *relay) set(isCut bool) {
+// Cut ends all connections, and each new one at once.
+func (r *Relay) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.isCut = isCut
-	if !isCut {
-		return
-	}
+	r.isCut = true
 	for _, c := range r.conns {
 		_ = c.Close()
 	}
 	r.conns = nil
+}
+
+// Mend lets connections through again.
+func (r *Relay) Mend() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.isCut = false
 }

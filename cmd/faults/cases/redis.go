@@ -197,7 +197,7 @@ func promoteStale(ctx context.Context, s *Scene) error {
 }
 
 func pauseReplica(ctx context.Context, s *Scene) error {
-	refused := s.statistic(ctx, "errorstats", "errorstat_NOREPLICAS")
+	refused := s.refusals(ctx, "NOREPLICAS")
 	healed := s.Fault("a replica stands still", false)
 	if err := s.Replicas[0].Pause(); err != nil {
 		return err
@@ -207,7 +207,7 @@ func pauseReplica(ctx context.Context, s *Scene) error {
 		return err
 	}
 	s.Replicas[0].Resume()
-	s.Hit("NOREPLICAS", s.statistic(ctx, "errorstats", "errorstat_NOREPLICAS")-refused)
+	s.Hit("NOREPLICAS", s.refusals(ctx, "NOREPLICAS")-refused)
 	if err := s.writable(ctx); err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (s *Scene) writable(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("Redis takes no writes: %w", err)
+	return fmt.Errorf("no writes by Redis: %w", err)
 }
 
 func freezeRedis(ctx context.Context, s *Scene) error {
@@ -288,7 +288,7 @@ func deleteCounters(ctx context.Context, s *Scene) error {
 }
 
 func flushScripts(ctx context.Context, s *Scene) error {
-	before := s.statistic(ctx, "errorstats", "errorstat_NOSCRIPT")
+	before := s.refusals(ctx, "NOSCRIPT")
 	times := 5
 	if s.Long {
 		times = 20
@@ -303,6 +303,6 @@ func flushScripts(ctx context.Context, s *Scene) error {
 		}
 	}
 	healed()
-	s.Hit("NOSCRIPT", s.statistic(ctx, "errorstats", "errorstat_NOSCRIPT")-before)
+	s.Hit("NOSCRIPT", s.refusals(ctx, "NOSCRIPT")-before)
 	return nil
 }

@@ -96,9 +96,10 @@ func pause(ctx context.Context, d time.Duration) error {
 // Victim is a server that may be hurt. The last one is where operators look.
 func (s *Scene) Victim() *world.Server { return s.Servers[s.Rand.IntN(len(s.Servers)-1)] }
 
-// statistic sums numbers of Redis's INFO: those of a section whose names begin with prefix.
-func (s *Scene) statistic(ctx context.Context, section, prefix string) int {
-	text, err := s.Client.Info(ctx, section).Result()
+// refusals is how often Redis has answered with errors whose names begin so.
+func (s *Scene) refusals(ctx context.Context, kind string) int {
+	prefix := "errorstat_" + kind
+	text, err := s.Client.Info(ctx, "errorstats").Result()
 	if err != nil {
 		return 0
 	}

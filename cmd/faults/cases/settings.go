@@ -135,7 +135,7 @@ func manyHolds(ctx context.Context, s *Scene) error {
 }
 
 func fillMemory(ctx context.Context, s *Scene) error {
-	refused := s.statistic(ctx, "errorstats", "errorstat_OOM")
+	refused := s.refusals(ctx, "OOM")
 	healed := s.Fault("Redis is out of memory", false)
 	if err := s.Client.ConfigSet(ctx, "maxmemory", "1mb").Err(); err != nil {
 		return err
@@ -147,7 +147,7 @@ func fillMemory(ctx context.Context, s *Scene) error {
 		return err
 	}
 	healed()
-	s.Hit("OOM", s.statistic(ctx, "errorstats", "errorstat_OOM")-refused)
+	s.Hit("OOM", s.refusals(ctx, "OOM")-refused)
 	return nil
 }
 
@@ -206,7 +206,7 @@ func needsMount() string {
 
 // fillDisk leaves Redis no room for its append-only file.
 func fillDisk(ctx context.Context, s *Scene) error {
-	refused := s.statistic(ctx, "errorstats", "errorstat_MISCONF")
+	refused := s.refusals(ctx, "MISCONF")
 	healed := s.Fault("the disk of Redis is full", false)
 	filler := filepath.Join(s.Redis.Dir(), "filler")
 	file, err := os.Create(filler)
@@ -230,7 +230,7 @@ func fillDisk(ctx context.Context, s *Scene) error {
 		return err
 	}
 	healed()
-	s.Hit("MISCONF", s.statistic(ctx, "errorstats", "errorstat_MISCONF")-refused)
+	s.Hit("MISCONF", s.refusals(ctx, "MISCONF")-refused)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"fmt"
-	"strconv"
 )
 
 // Books are what both stores have on an allotment, read past the servers.
@@ -15,20 +14,22 @@ type Books struct {
 	Rows                                    int64 // units of the rows that are sales, less what was cancelled
 }
 
+// unpackCounters reads the text that is an allotment's counters: its server's identity, then 18 numbers.
+const unpackCounters = `return {struct.unpack('>c40' .. string.rep('i8', 18), redis.call('HGET', KEYS[1], 'counters'))}`
+
 // Books reads both stores, Redis first: of what moves towards the ledger it may show less there than is.
 func (w *World) Books(ctx context.Context, allotment string) (Books, error) {
 	var b Books
-	counters, err := w.Client.HGetAll(ctx, "hf:{"+allotment+"}:c").Result()
+	numbers, err := w.Client.Eval(ctx, unpackCounters, []string{"hf:{" + allotment + "}:c"}).Slice()
 	if err != nil {
 		return b, fmt.Errorf("read the counters: %w", err)
 	}
-	for name, to := range map[string]*int64{
-		"capacity": &b.Capacity, "available": &b.Available, "held": &b.Held, "confirming": &b.Confirming,
-		"shrinking": &b.Shrinking, "sold": &b.Sold, "epoch": &b.Epoch,
-	} {
-		if *to, err = strconv.ParseInt(counters[name], 10, 64); err != nil {
-			return b, fmt.Errorf("counter %s is %q", name, counters[name])
+	for i, to := range []*int64{&b.Epoch, &b.Capacity, &b.Available, &b.Held, &b.Confirming, &b.Shrinking, &b.Sold} {
+		n, ok := numbers[i+1].(int64)
+		if !ok {
+			return b, fmt.Errorf("counter %d is %v", i, numbers[i+1])
 		}
+		*to = n
 	}
 	conn, err := w.Connect(ctx)
 	if err != nil {

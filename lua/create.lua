@@ -1,11 +1,12 @@
 -- create: decides a batch of requests for holds, in order; later ones see what earlier ones took.
 -- KEYS  the hashes of holds, each once; then for each line its marker, or none at all: a key that is not used costs
 --       a third of a refusal
--- ARGV  number of requests, of lines, of hashes, and three texts, which cost far less than a text for each part
---       would; numbers are big-endian. The lines, 32 bytes each: number of its hash (2), of its allotment
---       (2), quantity (4), tag. The requests, 8 bytes each: where its ids are in the third text (4), their
---       length (2), that of the cart's fingerprint behind them (1; 0 for a single line), how many lines it has
---       (1). The ids: buyer's id and request id in MessagePack, the fingerprint
+-- ARGV  number of requests, of lines, of hashes, and texts, which cost far less than a text for each part
+--       would; numbers are big-endian. The lines, 10 bytes each: number of its hash (2), its place among the
+--       fields of that (2), number of its allotment (2), quantity (4). The requests, 8 bytes each: where its ids are
+--       in the third text (4), their length (2), that of the cart's fingerprint behind them (1; 0 for a single
+--       line), how many lines it has (1). The ids: buyer's id and request id in MessagePack, the fingerprint. For
+--       each hash its fields: those of buyer (8) and hold (24) of each of its lines
 -- Reply for each request: {OK, sequence ...} of its new holds; {KNOWN, hold ...}, what it got before; {AGAIN, line,
 --       due tag ...}, the due holds of an allotment only once; {UNMARKED, 1} from the first request on that would be granted, but has no markers: these are to
 --       be sent again, with them; or {status, line, facts ...}: ALL_HELD adds tag and deadline of the buyer's own live hold,
@@ -16,35 +17,34 @@
 -- This is the script that meets the crowd, so it is written for speed: what costs are the tables it makes, the
 -- commands it calls, and numbers that become texts.
 local byte, sub, pack = string.byte, string.sub, cmsgpack.pack
-local lines, index, ids = ARGV[firstArg + 3], ARGV[firstArg + 4], ARGV[firstArg + 5]
-local LINE = 32
+local index, ids = ARGV[firstArg + 4], ARGV[firstArg + 5]
 
 -- The hashes: fields are those of buyer and hold of each line, got what they have; of has the buyers that
 -- were decoded, made the values of those that this batch has made. mixed: got does not tell all.
 local hashes = {}
 for j = 1, tonumber(ARGV[firstArg + 2]) do
-  local key = KEYS[firstKey + j - 1]
-  local of = {}
-  hashes[j] = {key = key, fields = {}, count = 0, of = of, made = {}}
+  local text = ARGV[firstArg + 5 + j]
+  local count = #text / 32
+  hashes[j] = {key = KEYS[firstKey + j - 1], count = 2 * count, of = {}, made = {},
+    fields = {struct.unpack(string.rep('c8c24', count), text)}}
 end
 local marker = firstKey + #hashes - 1
 local marked, rest = #KEYS > marker, nil -- rest: the answer to all that follow
 
--- Line l is of allotment lineOf[l], in hash hashOf[l], where place[l] is its buyer and the next its hold.
-local lineOf, hashOf, quantity, place = {}, {}, {}, {}
+-- Of line l the places 4l-3 to 4l are the number of its hash, where in that its buyer is (its hold is next), the number
+-- of its allotment, and the quantity. One call reads all: it is the loop over lines that would cost.
+local lineCount = tonumber(ARGV[firstArg + 1])
+local lines = {struct.unpack(string.rep('>HHHI', lineCount), ARGV[firstArg + 3])}
 
-local function parse()
-  for l = 1, tonumber(ARGV[firstArg + 1]) do
-    local at = LINE * l
-    local h, a, q, tag = struct.unpack('>HHIc24', lines, at - 31)
-    local hash = hashes[h]
-    local fields, n = hash.fields, hash.count
-    fields[n + 1], fields[n + 2] = sub(lines, at - 7, at), tag
-    hash.count, place[l], hashOf[l] = n + 2, n + 1, hash
-    lineOf[l], quantity[l] = allotments[a], q
-  end
+-- Hash and place, allotment and quantity of line l.
+local function lineAt(l)
+  local p = 4 * l
+  return hashes[lines[p - 3]], lines[p - 2], allotments[lines[p - 1]], lines[p]
+end
+
+local function look()
   for _, hash in ipairs(hashes) do
-    hash.got = redis.pcall('HMGET', hash.key, unpack(hash.fields))
+    hash.got = redis.pcall('HMGET', hash.key, unpack(hash.fields, 1, hash.count))
     hash.mixed = hash.got.err
   end
 end
@@ -56,9 +56,8 @@ local function idsOf(i)
   return from, from + 256 * l1 + l2 - 1, cart
 end
 
--- Nothing is known of the buyer of line l and of its hold.
-local function isNew(l)
-  local hash, at = hashOf[l], place[l]
+-- Nothing is known of a line's buyer and of its hold.
+local function isNew(hash, at)
   local got = hash.got
   if got[at] or got[at + 1] then return false end
   if not hash.mixed then return true end
@@ -83,7 +82,7 @@ local function meetBuyers()
 
   -- The buyer of line l; nil if it has nothing yet.
   function buyerOf(l)
-    local hash, at = hashOf[l], place[l]
+    local hash, at = lineAt(l)
     local field = hash.fields[at]
     local b = hash.of[field]
     if b then return b end
@@ -93,10 +92,10 @@ local function meetBuyers()
 
   -- The hold of line l, or what is to become it.
   local function holdOf(l)
-    local hash, at = hashOf[l], place[l]
+    local hash, at, a = lineAt(l)
     local raw = hash.got
     if not raw.err then raw = {hash.made[hash.fields[at]] or raw[at], raw[at + 1]} end
-    return holdAt(lineOf[l], hash.key, KEYS[marker + l], hash.fields[at + 1], raw)
+    return holdAt(a, hash.key, KEYS[marker + l], hash.fields[at + 1], raw)
   end
 
   -- Buyer's id, request id and cart of request i.
@@ -120,7 +119,8 @@ local function meetBuyers()
   end
 
   function judgeLimit(j, l)
-    local a, q, b = lineOf[l], quantity[l], buyerOf(l)
+    local _, _, a, q = lineAt(l)
+    local b = buyerOf(l)
     if b and not b.e then return {S.DAMAGED, j} end
     local held, sold = 0, 0
     if b then held, sold = b.e[B_HELD], b.e[B_SOLD] end
@@ -132,13 +132,14 @@ local function meetBuyers()
 
   -- Another hold of a buyer.
   function takeNext(i, l)
-    local a, h = lineOf[l], holdOf(l)
+    local _, _, a, q = lineAt(l)
+    local h = holdOf(l)
     local name, request, cart = headOf(i)
-    local r = {HELD, quantity[l], a.epoch, a.sequence, now, a.hold / 1000, name, request}
+    local r = {HELD, q, a.epoch, a.sequence, now, a.hold / 1000, name, request}
     if cart ~= '' then r[CART] = cart end
     set(h, r)
     a.fresh[h.tag] = a.ends
-    moveBuyer(h, quantity[l], 0, 1)
+    moveBuyer(h, q, 0, 1)
   end
 
   -- The stored answer, if request i is known; nil if it is new.
@@ -152,7 +153,7 @@ local function meetBuyers()
       if r then
         if r[BUYER] ~= name or r[REQUEST] ~= request then return {S.MISMATCH, j, 'request_id'} end
         if (r[CART] or '') ~= cart then return {S.MISMATCH, j, 'lines'} end
-        if r[QTY] ~= quantity[l] then return {S.MISMATCH, j, 'quantity'} end
+        if r[QTY] ~= lines[4 * l] then return {S.MISMATCH, j, 'quantity'} end
         result[#result + 1] = view(h)
       else
         missing = missing or j
@@ -191,7 +192,7 @@ end
 
 -- nil: line l, the j-th of its request, can be granted; otherwise the result of the whole request.
 local function judge(j, l)
-  local a, q = lineOf[l], quantity[l]
+  local hash, at, a, q = lineAt(l)
   if a.shut then return refuse(a.shut, j) end
   if q < 1 or q > a.perhold then return refuse(S.TOO_MANY, j) end
   if a.perbuyer > 0 then
@@ -204,7 +205,7 @@ local function judge(j, l)
   if tags then return againOf(a, j, tags) end
   if a.perbuyer == 0 and (not a.refused or q < a.refused) then a.refused = q end
   if a.capacity - a.sold < q then return refuse(S.SOLD_OUT, j) end
-  if isNew(l) then return refuse(S.ALL_HELD, j) end
+  if isNew(hash, at) then return refuse(S.ALL_HELD, j) end
   meetBuyers()
   return withOwn({S.ALL_HELD, j}, a, buyerOf(l))
 end
@@ -222,10 +223,9 @@ local function headsOf(a, q, cart)
 end
 
 -- The first hold of a buyer: its entry and record as setBuyer would pack them.
-local function takeFirst(i, l)
-  local a, hash, at = lineOf[l], hashOf[l], place[l]
+local function takeFirst(i, hash, at, a, q)
   local from, to, cart = idsOf(i)
-  local entry, record = headsOf(a, quantity[l], cart > 0)
+  local entry, record = headsOf(a, q, cart > 0)
   local value = entry .. sub(hash.fields[at + 1], 1, NAME) .. record .. pack(a.sequence) .. a.tail .. sub(ids, from, to)
   if cart > 0 then value = value .. pack(sub(ids, to + 1, to + cart)) end
   hash.made[hash.fields[at]], hash.mixed = value, true
@@ -233,17 +233,17 @@ local function takeFirst(i, l)
 end
 
 local function take(i, l)
-  local a, q = lineOf[l], quantity[l]
+  local hash, at, a, q = lineAt(l)
   if not a.index then open(a) end
   a.available, a.held, a.sequence, a.dirty = a.available - q, a.held + q, a.sequence + 1, true
-  if isNew(l) then
-    takeFirst(i, l)
+  if isNew(hash, at) then
+    takeFirst(i, hash, at, a, q)
   else
     meetBuyers()
     takeNext(i, l)
   end
   local n = #a.index
-  a.index[n + 1], a.index[n + 2] = a.endsText, hashOf[l].fields[place[l] + 1]
+  a.index[n + 1], a.index[n + 2] = a.endsText, hash.fields[at + 1]
   writes[#writes + 1] = {'SET', KEYS[marker + l], '1', 'PX', a.holdText}
   if a.nextDeadline == 0 or a.ends < a.nextDeadline then a.nextDeadline = a.ends end
   return a.sequence
@@ -252,8 +252,9 @@ end
 local function decide(i, first, last)
   local new = true
   for l = first, last do
-    if lineOf[l].gate ~= S.OK then return refuse(lineOf[l].gate, l - first + 1) end
-    new = new and isNew(l)
+    local hash, at, a = lineAt(l)
+    if a.gate ~= S.OK then return refuse(a.gate, l - first + 1) end
+    new = new and isNew(hash, at)
   end
   local no
   if not new then
@@ -276,7 +277,7 @@ local function decide(i, first, last)
 end
 
 for _, a in ipairs(allotments) do prepare(a) end
-parse()
+look()
 local results, requests = {}, tonumber(ARGV[firstArg])
 
 local function decideCarts()
@@ -294,7 +295,8 @@ end
 local function decideLines()
   local of, least, most, left
   for i = 1, requests do
-    local a, q, hash, at = lineOf[i], quantity[i], hashOf[i], place[i]
+    local p = 4 * i
+    local hash, at, a, q = hashes[lines[p - 3]], lines[p - 2], allotments[lines[p - 1]], lines[p]
     local got = hash.got
     if a ~= of then
       of, least, most, left = a, not rest and a.refused or MOST, a.perhold, a.refused and a.capacity - a.sold
@@ -307,7 +309,7 @@ local function decideLines()
   end
 end
 
-if requests == #lineOf then decideLines() else decideCarts() end
+if requests == lineCount then decideLines() else decideCarts() end
 for _, a in ipairs(allotments) do
   if a.dirty then writes[#writes + 1] = a.index end
 end

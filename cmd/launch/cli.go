@@ -21,9 +21,9 @@ const (
 	exitUsage = 2
 )
 
-// cli is the commands. Without the name of one, it is onsale.
+// cli is the commands. With flags alone, it is onsale; without anything, help.
 type cli struct {
-	Onsale      onsaleCommand      `cmd:"" default:"withargs" help:"The launch: 200,000 requests in 10 s for 5,000 items. Without the name of a command, this one is meant."`
+	Onsale      onsaleCommand      `cmd:"" default:"withargs" help:"The launch: 200,000 requests in 10 s for 5,000 items. With flags and no name of a command, this one is meant."`
 	Steady      steadyCommand      `cmd:"" help:"Day by day: a steady rate, and enough for everybody."`
 	SecondRound secondRoundCommand `cmd:"" name:"second-round" help:"What lapses is taken by the buyers who come next."`
 	Closed      closedCommand      `cmd:"" help:"The highest rate: so many callers, each asks again as soon as it is answered, beside a server that decides nothing. Of several servers the first also answers alone."`
@@ -82,7 +82,10 @@ func parse(args []string, out io.Writer) (chosen command, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("command line: %w", err)
 	}
-	if len(args) > 0 && args[0] == "help" {
+	switch {
+	case len(args) == 0: // a launch is too much to begin by accident
+		args = []string{"--help"}
+	case args[0] == "help":
 		args = append(slices.Clone(args[1:]), "--help")
 	}
 	parsed, err := parser.Parse(args)

@@ -34,6 +34,10 @@ func TestUsage(t *testing.T) {
 		"something wrong with window":    {[]string{"window", "--capacity=0"}, "--capacity"},
 		"more than one thing is wrong":   {[]string{"--requests=0", "--capacity=0"}, "--capacity must"},
 		"an argument that nobody needs":  {[]string{"onsale", "now"}, "now"},
+		"a report in no folder":          {[]string{"onsale", "--report=/no/such/folder/x.html"}, "--report: open"},
+		"a file that is a folder":        {[]string{"steady", "--json=/"}, "--json: open"},
+		"a comparison's file":            {[]string{"compare", "--json=/"}, "--json: open"},
+		"a closed loop's file":           {[]string{"closed", "--json=/"}, "--json: open"},
 		"a flag of another command":      {[]string{"onsale", "--in-flight=3"}, "--in-flight"},
 		"a flag that is without a value": {[]string{"onsale", "--json"}, "--json"},
 	} {
@@ -54,6 +58,7 @@ func TestHelp(t *testing.T) {
 		args []string
 		says []string
 	}{
+		{nil, []string{"onsale", "Exit code 0"}},
 		{[]string{"--help"}, []string{"onsale", "steady", "second-round", "closed", "compare", "window", "Exit code 0"}},
 		{[]string{"help", "onsale"}, []string{"(default 200000)", "--time-scale", "--report", "(default true)"}},
 		{[]string{"steady", "--help"}, []string{"(default 60000)", "(default 100000)"}},
@@ -82,13 +87,19 @@ func TestNobodyServes(t *testing.T) {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	for _, args := range [][]string{{"--addr=" + address}, {"closed", "--addr=" + address}} {
+	for _, test := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--addr=" + address}, "--addr: no Holdfast answers: connect to " + address},
+		{[]string{"closed", "--addr=" + address}, "create allotment"},
+	} {
 		t.Setenv(asLaunch, "1")
 		var out, errOut strings.Builder
 		ctx, cancel := contextFor(t)
 		defer cancel()
-		if code := run(ctx, args, &out, &errOut); code != exitError || !strings.Contains(errOut.String(), "create allotment") {
-			t.Errorf("%v: exit code %d, %s", args, code, errOut.String())
+		if code := run(ctx, test.args, &out, &errOut); code != exitError || !strings.Contains(errOut.String(), test.says) {
+			t.Errorf("%v: exit code %d, %s", test.args, code, errOut.String())
 		}
 	}
 }

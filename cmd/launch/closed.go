@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/output"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/result"
 )
 
@@ -49,7 +50,7 @@ func (c *closedCommand) Validate() error {
 	if c.Duration < 10*time.Millisecond || c.Warm < 0 || c.Rounds < 1 {
 		all = append(all, errors.New("--duration must be at least 10ms, --warm-up not below 0, --rounds at least 1"))
 	}
-	return errors.Join(all...)
+	return errors.Join(append(all, output.Check("--json", c.JSON))...)
 }
 
 // Run measures and prints.

@@ -81,8 +81,9 @@ func (s *careless) ReconcileAllotment(context.Context, *pb.ReconcileAllotmentReq
 	return &pb.ReconcileAllotmentResponse{Findings: []*pb.Finding{{What: "it was never counted"}}}, nil
 }
 
-// TestBrokenPromise: a server that oversells is caught, and the exit code says so.
-func TestBrokenPromise(t *testing.T) {
+// startCareless serves carelessly, and returns the address.
+func startCareless(t *testing.T) string {
+	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -93,9 +94,15 @@ func TestBrokenPromise(t *testing.T) {
 	pb.RegisterAdminServiceServer(server, s)
 	go func() { _ = server.Serve(l) }() // ends with Stop
 	t.Cleanup(server.Stop)
+	return l.Addr().String()
+}
+
+// TestBrokenPromise: a server that oversells is caught, and the exit code says so.
+func TestBrokenPromise(t *testing.T) {
+	address := startCareless(t)
 	var out, errOut strings.Builder
 	code := run(t.Context(), []string{
-		"--addr=" + l.Addr().String(), "--requests=200", "--duration=200ms", "--capacity=50", "--window=10s", "--no-lapses",
+		"--addr=" + address, "--requests=200", "--duration=200ms", "--capacity=50", "--window=10s", "--no-lapses",
 	}, &out, &errOut)
 	if code != exitError || !strings.Contains(errOut.String(), "a promise was broken") {
 		t.Errorf("exit code %d, %s", code, errOut.String())
@@ -104,5 +111,16 @@ func TestBrokenPromise(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())
 		}
+	}
+}
+
+// TestInterrupted: a launch that was cut short is no success, and says why.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := contextFor(t)
+	defer cancel()
+	var out, errOut strings.Builder
+	code := run(ctx, []string{"--addr=" + startCareless(t), "--requests=2000", "--duration=1m", "--capacity=5000"}, &out, &errOut)
+	if code != exitError || !strings.Contains(errOut.String(), "interrupted") {
+		t.Errorf("exit code %d, %s", code, errOut.String())
 	}
 }

@@ -29,7 +29,10 @@ const (
 	settlePause = 200 * time.Millisecond
 )
 
-var errBroken = errors.New("a promise was broken")
+var (
+	errBroken = errors.New("a promise was broken")
+	errCut    = errors.New("interrupted: what had been sent was judged, not the whole launch")
+)
 
 // rehearsal is one run of a preset.
 type rehearsal struct {
@@ -61,7 +64,11 @@ func rehearse(ctx context.Context, preset string, s *crowdSettings, out, errOut 
 		return err
 	}
 	r.judge()
-	return r.tell(out)
+	err := r.tell(out)
+	if ctx.Err() != nil {
+		err = errors.Join(err, errCut)
+	}
+	return err
 }
 
 // measureNoop sends the load to a server that decides nothing.
@@ -122,12 +129,12 @@ func (r *rehearsal) play(ctx context.Context) error {
 	}
 	defer b.Close()
 	r.books = b
+	if err := r.open.Connect(ctx); err != nil { // first, since it fails at once where nothing listens
+		return fmt.Errorf("--addr: no Holdfast answers: %w; `make run` starts one", err)
+	}
 	creating, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
 	if err := b.Create(creating, r.Capacity, r.scaled()); err != nil {
-		return err
-	}
-	if err := r.open.Connect(ctx); err != nil {
 		return err
 	}
 	r.send(ctx)

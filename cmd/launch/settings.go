@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/output"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/result"
 )
 
@@ -91,6 +92,7 @@ func (s *crowdSettings) Validate() error {
 	}{{"two", s.Two}, {"repeat", s.Repeat}, {"completion", s.Completion}} {
 		wrong(!(share.value >= 0 && share.value <= 1), "--"+share.name+" must be from 0 to 1") // NaN is neither
 	}
+	all = append(all, output.Check("--json", s.JSON), output.Check("--report", s.Report))
 	return errors.Join(all...)
 }
 

@@ -15,6 +15,11 @@ type createItem struct {
 	ids []store.HoldID
 }
 
+const (
+	lineBytes  = 10 // of a line
+	fieldBytes = 32 // of its two fields: the buyer's and the hold's
+)
+
 // bucket is a hash of holds.
 type bucket struct {
 	allotment string
@@ -24,6 +29,7 @@ type bucket struct {
 // createBatch makes the texts of a call of the script create, as create.lua describes them, and its keys.
 type createBatch struct {
 	hashes  []string
+	fields  [][]byte       // of each hash
 	number  map[bucket]int // where in hashes, from 1
 	marked  bool
 	markers []string
@@ -35,13 +41,16 @@ type createBatch struct {
 func (c *call) encodeCreate(keys []string, args []any) ([]string, []any) {
 	b := &createBatch{
 		number: map[bucket]int{}, marked: !c.unmarked, markers: make([]string, 0, c.lines),
-		lines: make([]byte, 0, 32*c.lines), index: make([]byte, 0, 8*len(c.ops)), ids: make([]byte, 0, 64*len(c.ops)),
+		lines: make([]byte, 0, lineBytes*c.lines), index: make([]byte, 0, 8*len(c.ops)), ids: make([]byte, 0, 64*len(c.ops)),
 	}
 	for _, o := range c.ops {
 		b.add(o.create, c.number)
 	}
-	return append(append(keys, b.hashes...), b.markers...),
-		append(args, len(c.ops), c.lines, len(b.hashes), b.lines, b.index, b.ids)
+	args = append(args, len(c.ops), c.lines, len(b.hashes), b.lines, b.index, b.ids)
+	for _, fields := range b.fields {
+		args = append(args, fields)
+	}
+	return append(append(keys, b.hashes...), b.markers...), args
 }
 
 func (b *createBatch) add(r *createItem, allotments map[string]int) {
@@ -58,10 +67,12 @@ func (b *createBatch) add(r *createItem, allotments map[string]int) {
 		}
 		tag := packTag(r.ids[i].Tag)
 		hash := b.hash(l.Place, store.BuyerKey([]byte(tag[nameBytes:])))
-		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(hash))                    //nolint:gosec // at most batchMost
-		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(allotments[l.Allotment])) //nolint:gosec // likewise
+		fields := b.fields[hash-1]
+		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(hash))                       //nolint:gosec // at most batchMost
+		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(2*len(fields)/fieldBytes+1)) //nolint:gosec // likewise
+		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(allotments[l.Allotment]))    //nolint:gosec // likewise
 		b.lines = binary.BigEndian.AppendUint32(b.lines, uint32(quantity))
-		b.lines = append(b.lines, tag...)
+		b.fields[hash-1] = append(append(fields, tag[nameBytes:]...), tag...)
 		if b.marked {
 			b.markers = append(b.markers, markerOf(l.Place, tag))
 		}
@@ -86,7 +97,7 @@ func (b *createBatch) hash(p store.Place, buyer store.BuyerKey) int {
 	at := bucket{p.Allotment, buyer.Bucket(p.Buckets)}
 	n, known := b.number[at]
 	if !known {
-		b.hashes = append(b.hashes, holdsKey(p, at.number))
+		b.hashes, b.fields = append(b.hashes, holdsKey(p, at.number)), append(b.fields, nil)
 		n = len(b.hashes)
 		b.number[at] = n
 	}

@@ -13,11 +13,11 @@ var All = []Guard{
 	},
 	{
 		Name: "identity", Why: "a script works only on the server its allotment was adopted on", File: "lua/prelude.lua",
-		With: "or v[2] ~= identity or not master", Without: "or not master",
+		With: " or string.sub(text, 1, 40) ~= identity then", Without: " then",
 	},
 	{
 		Name: "adopting", Why: "scripts refuse while an allotment is being adopted", File: "lua/prelude.lua",
-		With: " or not master or v[3] then", Without: " or not master then",
+		With: "format ~= FORMAT or v[2] or", Without: "format ~= FORMAT or",
 	},
 	{
 		Name: "claim", Why: "a step of an adopt checks its claim", File: "lua/parts/adopt.lua",
@@ -25,7 +25,7 @@ var All = []Guard{
 	},
 	{
 		Name: "renewal", Why: "only a claim that is in force can be renewed", File: "lua/adopt_begin.lua",
-		With: "if ARGV[firstArg + 2] == '1' and not claimed(a, claim)", Without: "if false",
+		With: "if mode == '1' and not claimed(a, claim)", Without: "if false",
 	},
 	{
 		Name: "feed", Why: "Redis accepts exactly the next number of the feed", File: "lua/feed.lua",

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"slices"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/output"
 )
 
 // Command is the flags of `launch compare`.
@@ -65,7 +67,7 @@ func (c *Command) Validate() error {
 		}
 	}
 	_, err := choose(c.Ways)
-	return errors.Join(err, checkURL("--postgres-url", c.PostgresURL, "postgres", "postgresql"),
+	return errors.Join(err, output.Check("--json", c.JSON), checkURL("--postgres-url", c.PostgresURL, "postgres", "postgresql"),
 		checkURL("--redis-url", c.RedisURL, "redis", "rediss"))
 }
 

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -22,7 +21,7 @@ import (
 // turnedAway is how long the door tells a caller to wait; 0 if it was let in.
 func turnedAway(t *testing.T, d *door, arrived time.Time) time.Duration {
 	t.Helper()
-	err := d.enter(t.Context(), arrived)
+	err := d.enter(arrived)
 	if err == nil {
 		return 0
 	}
@@ -34,7 +33,7 @@ func turnedAway(t *testing.T, d *door, arrived time.Time) time.Duration {
 }
 
 func TestDoorCounts(t *testing.T) {
-	d := newHoldsDoor()
+	d := newDoor()
 	d.most = 3
 	for range 3 {
 		if wait := turnedAway(t, d, time.Now()); wait != 0 {
@@ -53,8 +52,8 @@ func TestDoorCounts(t *testing.T) {
 }
 
 func TestDoorTurnsLateOnesAway(t *testing.T) {
-	d := newHoldsDoor()
-	if wait := turnedAway(t, d, time.Now().Add(-holdsPatience-time.Millisecond)); wait == 0 {
+	d := newDoor()
+	if wait := turnedAway(t, d, time.Now().Add(-doorPatience-time.Millisecond)); wait == 0 {
 		t.Error("let in with little of its time left")
 	}
 	if n := d.inside.Load(); n != 0 {
@@ -65,7 +64,7 @@ func TestDoorTurnsLateOnesAway(t *testing.T) {
 // Those turned away return one after another, at a quarter of the rate at which others are decided, and within 5 s.
 func TestDoorSpreadsReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newHoldsDoor()
+		d := newDoor()
 		d.most = 1
 		if turnedAway(t, d, time.Now()) != 0 {
 			t.Fatal("turned away at an empty door")
@@ -77,7 +76,7 @@ func TestDoorSpreadsReturns(t *testing.T) {
 		}
 		for range 150 { // 1,000 are decided a second
 			time.Sleep(time.Millisecond)
-			d.left.Add(1)
+			d.returns.left.Add(1)
 		}
 		before := turnedAway(t, d, time.Now())
 		for range 100 {
@@ -88,7 +87,7 @@ func TestDoorSpreadsReturns(t *testing.T) {
 			}
 		}
 		for range 10_000 {
-			if wait := turnedAway(t, d, time.Now()); wait > slotLast {
+			if wait := turnedAway(t, d, time.Now()); wait > doorLatest {
 				t.Fatalf("told to wait %v", wait)
 			}
 		}
@@ -113,7 +112,7 @@ func TestCrowd(t *testing.T) {
 	}}
 	b := startServer(t, f, nil)
 	const most = 20
-	b.server.interceptors.method(pb.InventoryService_CreateHold_FullMethodName).door.most = most
+	b.server.interceptors.door.most = most
 	inside.Add(most)
 	ask := func(trailer *metadata.MD) error {
 		request := &pb.CreateHoldRequest{AllotmentId: "concert", BuyerId: "ann", RequestId: "1", Quantity: 1}
@@ -141,54 +140,7 @@ func TestCrowd(t *testing.T) {
 	}
 	close(block)
 	all.Wait()
-	if n := b.server.interceptors.method(pb.InventoryService_CreateHold_FullMethodName).door.inside.Load(); n != 0 {
+	if n := b.server.interceptors.door.inside.Load(); n != 0 {
 		t.Errorf("%d inside at the end", n)
 	}
-}
-
-// Of the confirms that are inside only some work. The others wait for their turn, first come, first served, for a second.
-func TestConfirmsTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newConfirmsDoor()
-		d.most, d.work = 4, semaphore.NewWeighted(1)
-		enter := func() error { return d.enter(t.Context(), time.Now()) }
-		if err := enter(); err != nil {
-			t.Fatalf("the first: %v", err)
-		}
-		begun := make(chan int, 3)
-		for n := range 2 {
-			go func() {
-				if err := enter(); err != nil {
-					t.Errorf("one who waits: %v", err)
-				}
-				begun <- n
-			}()
-			synctest.Wait()
-		}
-		tired := make(chan error)
-		go func() { tired <- enter() }()
-		synctest.Wait()
-		if turnedAway(t, d, time.Now()) == 0 {
-			t.Error("let in above the bound")
-		}
-		for n := range 2 {
-			select {
-			case <-begun:
-				t.Fatal("more at work than may be")
-			default:
-			}
-			d.leave()
-			if got := <-begun; got != n {
-				t.Errorf("number %d has its turn, want %d", got, n)
-			}
-		}
-		start := time.Now()
-		if _, ok := errors.AsType[*overloaded](<-tired); !ok || time.Since(start) != confirmsPatience {
-			t.Errorf("not turned away after %v, but after %v", confirmsPatience, time.Since(start))
-		}
-		d.leave()
-		if n := d.inside.Load(); n != 0 || !d.work.TryAcquire(1) {
-			t.Errorf("%d inside at the end, or a place not given back", n)
-		}
-	})
 }

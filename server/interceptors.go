@@ -29,6 +29,8 @@ type interceptors struct {
 	methods   map[string]*method // by full name
 	fallback  *method            // health and reflection
 	validator *validator
+	door      *door
+	crowd     *crowd
 	limiter   *limiter
 	panics    metric.Int64Counter
 	ending    context.Context // done when streams must end
@@ -47,8 +49,8 @@ type method struct {
 	calls    *callTimer     // nil: not measured
 	recorder *recorder      // nil: not a decision
 	ours     bool           // has rules to be validated
-	limited  bool           // by buyer
-	door     *door          // nil: none
+	limited  bool           // asks for holds: has the door and its buyer's limit in front
+	confirms bool           // has the crowd in front
 }
 
 func (i *interceptors) method(name string) *method {
@@ -116,7 +118,7 @@ func (i *interceptors) limit(
 	if m.budget != nil {
 		limited = m.budget.Context(ctx, arrived)
 	}
-	resp, err := i.admit(limited, m, req, handler)
+	resp, err := i.admit(limited, m, arrived, req, handler)
 	if err != nil && limited != ctx && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil &&
 		failureOf(err).outcome == outcomeDeadline {
 		err = fmt.Errorf("%w: not decided within %v", store.ErrUnavailable, m.budget.Time())
@@ -124,8 +126,9 @@ func (i *interceptors) limit(
 	return resp, err
 }
 
-// admit holds a request against the rules of its fields, and its buyer against its limit, before anything is done for it.
-func (i *interceptors) admit(ctx context.Context, m *method, req any, handler grpc.UnaryHandler) (any, error) {
+// admit holds a request against the rules of its fields, and its buyer against its limit, before anything is done for it. A
+// confirm waits for its turn.
+func (i *interceptors) admit(ctx context.Context, m *method, arrived time.Time, req any, handler grpc.UnaryHandler) (any, error) {
 	if m.ours {
 		if err := i.validator.check(req); err != nil {
 			return nil, err
@@ -135,6 +138,13 @@ func (i *interceptors) admit(ctx context.Context, m *method, req any, handler gr
 		if wait := i.limiter.take(of.GetBuyerId(), time.Now()); wait > 0 {
 			return nil, &tooOften{wait: wait, limit: i.limiter.limit.PerSecond}
 		}
+	}
+	if m.confirms {
+		allotment := confirmedAllotment(req)
+		if err := i.crowd.enter(ctx, allotment, arrived); err != nil {
+			return nil, err
+		}
+		defer i.crowd.leave(allotment)
 	}
 	return handler(ctx, req)
 }

@@ -19,6 +19,7 @@ import (
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 // failing makes every use case fail.
@@ -37,7 +38,7 @@ func untilDone(wrap func(error) error) func(context.Context, string) error {
 func asIs(err error) error { return err }
 
 func TestPanic(t *testing.T) {
-	var log buffer
+	var log storetest.Log
 	f := &fake{before: func(context.Context, string) error { panic("secret of a bug") }}
 	b := startServer(t, f, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	for _, method := range []string{"CreateHold", "WatchAvailability", "GetAllotment"} {
@@ -59,7 +60,7 @@ func TestPanic(t *testing.T) {
 }
 
 func TestUnknownErrorIsLogged(t *testing.T) {
-	var log buffer
+	var log storetest.Log
 	b := startServer(t, &fake{before: failing(errors.New("the cause"))}, func(o *Options) {
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})

@@ -60,13 +60,8 @@ func methodTable(b Budgets, r *recorders) map[string]*method {
 	)
 	for name, m := range table {
 		m.recorder = r.forMethod(name)
-	}
-	holds, confirms := newHoldsDoor(), newConfirmsDoor()
-	for _, name := range []string{pb.InventoryService_CreateHold_FullMethodName, pb.InventoryService_BatchCreateHolds_FullMethodName} {
-		table[name].door, table[name].limited = holds, true
-	}
-	for _, name := range []string{pb.InventoryService_ConfirmHold_FullMethodName, pb.InventoryService_BatchConfirmHolds_FullMethodName} {
-		table[name].door = confirms
+		m.limited = name == pb.InventoryService_CreateHold_FullMethodName || name == pb.InventoryService_BatchCreateHolds_FullMethodName
+		m.confirms = name == pb.InventoryService_ConfirmHold_FullMethodName || name == pb.InventoryService_BatchConfirmHolds_FullMethodName
 	}
 	add(nil, pb.InventoryService_WatchAvailability_FullMethodName)
 	add(budget.New(b.Reconcile), pb.AdminService_ReconcileAllotment_FullMethodName)

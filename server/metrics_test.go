@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"sync"
 	"testing"
 	"time"
 
@@ -55,22 +53,4 @@ func (b *bench) eventually(t testing.TB, condition func() bool, what string) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-}
-
-// buffer gathers a log that several goroutines write.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -119,6 +119,8 @@ func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
 		methods:   methodTable(o.Budgets, recorders),
 		fallback:  &method{budget: budget.New(o.Budgets.Call)},
 		validator: validator,
+		door:      newDoor(),
+		crowd:     newCrowd(),
 		limiter:   newLimiter(o.BuyerLimit, mostBuyers),
 		panics:    panics,
 		ending:    ending,

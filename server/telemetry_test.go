@@ -15,6 +15,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
@@ -120,7 +122,7 @@ func TestCollectorAway(t *testing.T) {
 func TestWrongVariablesDoNotStopTheStart(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "nonsense")
 	t.Setenv("OTEL_METRICS_EXPORTER", "nonsense")
-	var log buffer
+	var log storetest.Log
 	telemetry, err := NewTelemetry(t.Context(), "test", slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +155,7 @@ func TestSpans(t *testing.T) {
 }
 
 func TestErrorsAreLoggedOnceAMinute(t *testing.T) {
-	var log buffer
+	var log storetest.Log
 	e := newErrorLog(slog.New(slog.NewTextHandler(&log, nil)))
 	now := time.Now()
 	for n := range 125 {

@@ -35,9 +35,10 @@ type adopter struct {
 }
 
 type adoption struct {
-	turn turn
-	done chan struct{}
-	err  error
+	turn   turn
+	done   chan struct{}
+	err    error
+	needed bool // it, or another replica meanwhile, rebuilt the state; false: that was in force already
 }
 
 // errElsewhere ends an adopt that nobody here waits for and another replica is at.
@@ -65,9 +66,14 @@ func (a *adopter) asked(ctx context.Context, p store.Place, renew bool) error {
 	for {
 		run := a.start(p, renew)
 		a.turns.ask(&run.turn)
-		if err := await(ctx, run); !errors.Is(err, errElsewhere) { // it had ended before it was asked for
-			return err
+		err := await(ctx, run)
+		if errors.Is(err, errElsewhere) { // it had ended before it was asked for
+			continue
 		}
+		if err == nil && renew && !run.needed { // it was begun by those who need no more than a state that is in force
+			continue
+		}
+		return err
 	}
 }
 
@@ -124,7 +130,7 @@ func (a *adopter) start(p store.Place, renew bool) *adoption {
 		a.turns.take(&run.turn)
 		ctx, cancel := context.WithTimeout(context.Background(), adoptTime)
 		defer cancel()
-		run.err = a.v.recovered("adopt", func() error { return a.adopt(ctx, p.Allotment, renew, &run.turn) })
+		run.err = a.v.recovered("adopt", func() error { return a.adopt(ctx, p.Allotment, renew, run) })
 		a.turns.give(&run.turn)
 		a.mu.Lock()
 		delete(a.running, p.Allotment)
@@ -136,7 +142,7 @@ func (a *adopter) start(p store.Place, renew bool) *adoption {
 
 // adopt takes the four steps, from the start whenever somebody else was quicker. While another replica is at it, it waits
 // only if a caller does.
-func (a *adopter) adopt(ctx context.Context, id string, renew bool, t *turn) error {
+func (a *adopter) adopt(ctx context.Context, id string, renew bool, run *adoption) error {
 	start, claim := time.Now(), rand.Text()
 	for {
 		row, err := a.v.o.Background.Allotment(ctx, id)
@@ -154,7 +160,8 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool, t *turn) err
 			return nil
 		}
 		if past == nil { // another replica is at it, and what it makes serves us too
-			if !a.turns.isAsked(t) {
+			run.needed = true
+			if !a.turns.isAsked(&run.turn) {
 				return errElsewhere
 			}
 			renew = false
@@ -163,6 +170,7 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool, t *turn) err
 			}
 			continue
 		}
+		run.needed = true
 		r := &rebuild{v: a.v, row: row, claim: claim, past: *past}
 		err = a.claimed(ctx, r)
 		if errors.Is(err, store.ErrStale) && ctx.Err() == nil {

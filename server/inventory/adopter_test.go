@@ -2,11 +2,16 @@ package inventory
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"testing"
 	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
 )
 
 // TestLostSalesInTheLog: however many sales a ledger from a backup lacks, the line counts all and names few.
@@ -40,5 +45,50 @@ func TestEarlierCursor(t *testing.T) {
 				t.Errorf("of %d and %d, %d is the earlier", first, second, got)
 			}
 		}
+	}
+}
+
+// inForce is a Redis whose state is in force, and notes what is renewed nevertheless.
+type inForce struct {
+	Redis
+	renewed chan string
+}
+
+var errRenewed = errors.New("renewed")
+
+func (r inForce) AdoptBegin(_ context.Context, p store.Place, _ string, _ time.Duration, renew bool) (*store.Past, time.Duration, error) {
+	if !renew {
+		return nil, 0, nil
+	}
+	r.renewed <- p.Allotment
+	return nil, 0, errRenewed
+}
+
+type anyRow struct{ Ledger }
+
+func (anyRow) Allotment(_ context.Context, id string) (store.Allotment, error) {
+	return store.Allotment{Place: store.Place{Allotment: id}}, nil
+}
+
+// TestRenewIsNotLost: who wants an allotment made anew gets that, though an adopt that only looks whether it is needed was
+// begun before.
+func TestRenewIsNotLost(t *testing.T) {
+	redis := inForce{renewed: make(chan string, 1)}
+	v := &Inventory{redis: redis, o: Options{Background: anyRow{}, AdoptLease: time.Second}}
+	a := newAdopter(v)
+	a.turns.most = 0 // nobody has a turn
+	place := store.Place{Allotment: "concert"}
+	first := a.start(place, false)
+	asked := make(chan error)
+	go func() { asked <- a.renew(t.Context(), place) }()
+	for !a.turns.isAsked(&first.turn) { // it has joined the first
+		runtime.Gosched()
+	}
+	a.turns.mu.Lock()
+	a.turns.most = 1
+	a.turns.next()
+	a.turns.mu.Unlock()
+	if err := <-asked; !errors.Is(err, errRenewed) {
+		t.Errorf("renew: %v, and nothing was renewed", err)
 	}
 }

@@ -157,9 +157,9 @@ func TestServerPinnedToAnOldMaster(t *testing.T) {
 	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})
 	w := newWorld(t, 1, onSet(set.URL(), set.Servers[0], holds.Durability{}))
 	url := set.URL()
-	var links []*storetest.Relay
+	var links []*storetest.Link
 	for _, s := range set.Sentinels {
-		links = append(links, storetest.NewRelay(t, s.Addr()))
+		links = append(links, storetest.NewLink(t, s.Addr()))
 		url = strings.Replace(url, s.Addr(), links[len(links)-1].Addr(), 1)
 	}
 	w.redisURL = url

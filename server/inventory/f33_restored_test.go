@@ -1,12 +1,10 @@
 package inventory_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/holdfast-inventory/holdfast/store"
@@ -83,22 +81,4 @@ func stopped(t *testing.T, server *local.Postgres, do func()) {
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// journal is what the replicas of a world logged.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
 }

@@ -226,7 +226,7 @@ func TestD7RedisDownPostgresUp(t *testing.T) {
 				w := newWorld(t, n, withRedis(server.URL()), withOptions(func(o *inventory.Options) {
 					o.DecisionTime = inventory.DefaultDecisionTime
 				}), func(w *world) { w.timeout = holds.DefaultTimeout })
-				a := w.openPatiently(10)
+				a := w.open(10)
 				w.redisDown(a, func() error { return down(server) })
 				if err := revive(t, server); err != nil {
 					t.Fatal(err)
@@ -238,18 +238,6 @@ func TestD7RedisDownPostgresUp(t *testing.T) {
 			})
 		}
 	})
-}
-
-// openPatiently opens an allotment in a world with times as short as in production.
-func (w *world) openPatiently(capacity int64) string {
-	w.t.Helper()
-	id := storetest.UniqueID(w.t)
-	w.until(func() error {
-		_, err := w.next().CreateAllotment(w.ctx(), allotment(id, id, capacity))
-		return err
-	})
-	w.opened(id)
-	return id
 }
 
 func (w *world) redisDown(a string, down func() error) {

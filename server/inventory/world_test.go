@@ -42,7 +42,7 @@ type world struct {
 	replicas []*replica
 	raw      *redis.Client // for looking, and for doing damage
 	ids      []string      // allotments made
-	logged   journal
+	logged   storetest.Log
 	broken   bool // the test has broken connections
 }
 
@@ -107,6 +107,9 @@ func (w *world) start(loops bool) *replica {
 	})
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if w.rawURL != "" { // who is master has to be asked first, and a server is not called before it is ready
+		w.until(func() error { return h.Ping(context.Background()) })
 	}
 	lo := ledger.Options{
 		URL: cmp.Or(w.viaPG, w.pgURL), Logger: log, CallTimeout: 10 * time.Second, LockTimeout: w.lockTime, StatementTimeout: 8 * time.Second,

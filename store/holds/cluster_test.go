@@ -343,3 +343,31 @@ func hintAsks(t *testing.T, c *local.RedisCluster, slot int, f func()) {
 	must(t, from.Do(t.Context(), "cluster", "setslot", slot, "migrating", to.ClusterMyID(t.Context()).Val()).Err())
 	f()
 }
+
+// When the slot of the count of batches has moved, the fleet looks at the slots at once: until then nothing is decided on
+// that server.
+func TestClusterCountMoves(t *testing.T) {
+	t.Parallel()
+	c := storetest.NewRedisCluster(t, local.ClusterOptions{Replicas: 1})
+	f := onFleet(t, c.URL(), withTimeout(patience), durable(Durability{Replicas: 1}))
+	p := f.opened(onMaster(t, c, 0, 0), 10)
+	n, err := f.fleet.route(p.Group)
+	must(t, err)
+	tag := f.fleet.view.Load().tags[n]
+	must(t, errOf(f.createAt(p, "before")))
+	f.fleet.stop() // it looks no more
+	f.fleet.loops.Wait()
+	select {
+	case <-f.fleet.kick:
+	default:
+	}
+	must(t, c.MoveSlot(t.Context(), slotOf(tag), c.Masters[1]))
+	if _, err := f.createAt(p, "after"); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("%v, want ErrUnavailable", err)
+	}
+	if len(f.fleet.kick) != 1 {
+		t.Error("nothing calls for a look")
+	}
+	must(t, f.fleet.look(t.Context()))
+	must(t, errOf(f.createAt(p, "after")))
+}

@@ -54,6 +54,7 @@ func unmarked(calls []*call) (again []*call) {
 			continue
 		}
 		rest := newCall(c.script)
+		rest.asking = c.asking
 		for _, o := range c.ops {
 			if o.err == nil && o.reply[0].status() == statusUnmarked {
 				o.reply, o.facts = nil, nil

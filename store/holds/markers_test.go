@@ -83,3 +83,14 @@ func TestSpentIsBounded(t *testing.T) {
 		t.Errorf("%d allotments are kept", len(s.of))
 	}
 }
+
+// What a server runs only if it is announced is announced again when it is sent again with markers.
+func TestMarkersKeepAnnouncement(t *testing.T) {
+	t.Parallel()
+	c := newCall(createScript)
+	c.unmarked, c.asking = true, true
+	c.add(&op{script: createScript, places: []store.Place{{Allotment: "x", Group: "x"}}, reply: []result{{int64(statusUnmarked), int64(1)}}})
+	if again := unmarked([]*call{c}); len(again) != 1 || !again[0].asking {
+		t.Errorf("sent again: %+v, want one call that is announced", again)
+	}
+}

@@ -205,7 +205,8 @@ func (c *call) decode(value any) error {
 	return nil
 }
 
-// nameDue notes what stands in the way of o. The script create names the due holds of an allotment once in a call.
+// nameDue notes what stands in the way of o. The script create names the due holds of an allotment once in a call; those of
+// a buyer at its limit are a part of them only, and never more.
 func (c *call) nameDue(o *op, due [][]any) {
 	if len(o.reply) != 1 || o.reply[0].status() != statusAgain {
 		return
@@ -215,9 +216,10 @@ func (c *call) nameDue(o *op, due [][]any) {
 		return
 	}
 	of := c.number[o.places[line].Allotment] - 1
-	if o.due = o.reply[0][2:]; len(o.due) > 0 {
+	o.due = o.reply[0][2:]
+	if len(o.due) > len(due[of]) {
 		due[of] = o.due
-	} else {
+	} else if len(o.due) == 0 {
 		o.due = due[of]
 	}
 }

@@ -219,6 +219,9 @@ func (s *Store) send(ctx context.Context, n *node, calls []*call) (unknown []*ca
 	proof.ask(ctx, pipe)
 	_, _ = pipe.Exec(ctx) // each reply has its own error
 	undecided := proof.missing()
+	if refused(undecided, "MOVED") { // the slot of the batches' count alone
+		s.fleet.suspect()
+	}
 	for i, c := range calls {
 		value, err := replies[i].Result()
 		if value != nil {

@@ -101,9 +101,9 @@ func TestPinnedToAnOldMaster(t *testing.T) {
 	t.Parallel()
 	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})
 	url := set.URL()
-	var links []*storetest.Relay
+	var links []*storetest.Link
 	for _, s := range set.Sentinels {
-		link := storetest.NewRelay(t, s.Addr())
+		link := storetest.NewLink(t, s.Addr())
 		links = append(links, link)
 		url = strings.Replace(url, s.Addr(), link.Addr(), 1)
 	}

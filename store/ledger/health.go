@@ -13,7 +13,6 @@ import (
 
 const (
 	probeEvery = 250 * time.Millisecond // between two looks, so an outage's end is known as soon
-	probeTime  = 500 * time.Millisecond // for an answer on a connection that is there
 	// connectMost is for a connection to any host of the URL, each of which has its connectTimeout. That is the pools' own: a
 	// server that they could connect to must not be taken for down.
 	connectMost = 15 * time.Second
@@ -30,6 +29,7 @@ var (
 // answer counts for nothing if a transaction got one meanwhile.
 type health struct {
 	config    *pgx.ConnConfig
+	patience  time.Duration // for an answer on a connection that is there
 	log       *slog.Logger
 	dropConns func() // called when the server is found down
 
@@ -49,10 +49,10 @@ type condition struct {
 }
 
 // newHealth starts the probe, whose first look is only after probeEvery: opening a ledger connects to nothing.
-func newHealth(config *pgx.ConnConfig, log *slog.Logger, dropConns func()) *health {
+func newHealth(config *pgx.ConnConfig, patience time.Duration, log *slog.Logger, dropConns func()) *health {
 	ctx, stop := context.WithCancel(context.Background())
 	h := &health{
-		config: config, log: log, dropConns: dropConns, nudge: make(chan struct{}, 1), stop: stop, ended: make(chan struct{}),
+		config: config, patience: patience, log: log, dropConns: dropConns, nudge: make(chan struct{}, 1), stop: stop, ended: make(chan struct{}),
 	}
 	h.now.Store(&condition{gone: make(chan struct{})})
 	go h.run(ctx)
@@ -130,7 +130,7 @@ func (h *health) probe(ctx context.Context) error {
 }
 
 func (h *health) ask(ctx context.Context) error {
-	timed, cancel := context.WithTimeout(ctx, probeTime)
+	timed, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
 	// The simple protocol needs no prepared statement, which a pooler might not know.
 	results, err := h.conn.PgConn().Exec(timed, `show transaction_read_only`).ReadAll()

@@ -29,10 +29,13 @@ func setupServer(t *testing.T, change ...func(*Options)) (*fixture, *local.Postg
 	patient := func(o *Options) {
 		o.CallTimeout, o.LockTimeout, o.StatementTimeout = time.Hour, time.Hour, time.Hour
 	}
-	f := setupAt(t, server.URL("postgres"), append([]func(*Options){patient}, change...)...)
+	f := setupAt(t, server.URL("postgres"), append([]func(*Options){patient, noticing}, change...)...)
 	f.create(show, 100)
 	return f, server
 }
+
+// noticing has a server taken for down as soon as in production, and not only after what a busy machine may need.
+func noticing(o *Options) { o.ProbeTime = 0 }
 
 // TestKnownToBeDown: whoever waits for a server that has stopped answering is let go when that is known, and whoever comes
 // later is told at once, on connections that are no more than there were, until it answers again.
@@ -145,7 +148,7 @@ func TestProbeIsOverruled(t *testing.T) {
 		return nil, errors.New("refused")
 	}
 	mu.Lock()
-	h = newHealth(config, slog.New(slog.DiscardHandler), func() {})
+	h = newHealth(config, 500*time.Millisecond, slog.New(slog.DiscardHandler), func() {})
 	mu.Unlock()
 	defer h.close()
 	storetest.Eventually(t, 10*time.Second, func() error {
@@ -181,7 +184,7 @@ func TestLostConnectionsLeaveThePool(t *testing.T) {
 	}
 	link := storetest.NewLink(t, u.Host)
 	u.Host = link.Addr()
-	f := setupAt(t, u.String(), func(o *Options) { o.CallTimeout = 300 * time.Millisecond })
+	f := setupAt(t, u.String(), noticing, func(o *Options) { o.CallTimeout = 300 * time.Millisecond })
 	var idle []func()
 	for range f.requests.Config().MaxConns {
 		conn, err := f.requests.Acquire(t.Context())

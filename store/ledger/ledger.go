@@ -49,6 +49,9 @@ type Options struct {
 	CallTimeout time.Duration
 	// ScanTimeout bounds the reads that grow with an allotment: buyer totals, erasing (default 30 s).
 	ScanTimeout time.Duration
+	// ProbeTime bounds the server's answer when it is asked whether it is up (default 500 ms): after it, it is taken
+	// for down.
+	ProbeTime time.Duration
 	// ReadFirst makes every ledger step read before it writes: a test's way to see that way alone.
 	ReadFirst bool
 
@@ -64,6 +67,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.StatementTimeout, time.Second)
 	setDefault(&o.CallTimeout, 1500*time.Millisecond)
 	setDefault(&o.ScanTimeout, 30*time.Second)
+	setDefault(&o.ProbeTime, 500*time.Millisecond)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -112,7 +116,7 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 		l.requests.Close()
 		return nil, err
 	}
-	l.health = newHealth(l.background.Config().ConnConfig, o.Logger, func() {
+	l.health = newHealth(l.background.Config().ConnConfig, o.ProbeTime, o.Logger, func() {
 		l.requests.Reset()
 		l.background.Reset()
 	})

@@ -36,7 +36,7 @@ func setup(t testing.TB, capacity int64, change ...func(*Options)) *fixture {
 // setupAt opens a ledger without an allotment, and checks the books when the test ends.
 func setupAt(t testing.TB, url string, change ...func(*Options)) *fixture {
 	t.Helper()
-	o := Options{URL: url, CallTimeout: 10 * time.Second, LockTimeout: 5 * time.Second, StatementTimeout: 8 * time.Second}
+	o := Options{URL: url, CallTimeout: 10 * time.Second, LockTimeout: 5 * time.Second, StatementTimeout: 8 * time.Second, ProbeTime: 10 * time.Second}
 	for _, c := range change {
 		c(&o)
 	}

@@ -75,7 +75,7 @@ func TestServerGoneBehindPgBouncer(t *testing.T) {
 		t.Fatal(err)
 	}
 	pooler := storetest.NewPgBouncer(t, local.PgBouncerOptions{Postgres: server, Settings: []string{"server_login_retry = 1"}})
-	f := setupAt(t, pooler.URL("postgres"))
+	f := setupAt(t, pooler.URL("postgres"), noticing)
 	f.create(show, 100)
 	n := 0
 	for name, outage := range map[string]struct{ begin, end func() error }{

@@ -53,5 +53,16 @@ func (l *Link) add(kind, stream, attributes string) {
 	}
 }
 
+// Cut ends all connections, and refuses new ones, until Mend.
+func (l *Link) Cut() { l.proxy.Stop() }
+
+// Mend lets connections through again.
+func (l *Link) Mend() {
+	l.t.Helper()
+	if err := l.proxy.Start(); err != nil {
+		l.t.Fatalf("storetest: mend link: %v", err)
+	}
+}
+
 // Heal lets new connections be as before. Those that were broken may be closed.
 func (l *Link) Heal() { l.proxy.Toxics.ResetToxics(l.t.Context()) }

@@ -15,6 +15,7 @@ func (t *trial) judgeEnd() {
 	}
 	sold := t.judgeSales(f)
 	t.judgeList(f)
+	t.judgeNotTold(f)
 	if sold > t.Capacity || f.Stock.Sold > t.Capacity {
 		t.Oversold = max(t.Oversold, max(sold, f.Stock.Sold)-t.Capacity)
 		t.oversold.broken("the ledger has sold %d units, and GetAvailability shows %d, of %d", sold, f.Stock.Sold, t.Capacity)
@@ -110,6 +111,30 @@ func (t *trial) judgeList(f *Final) {
 			t.hold.broken("hold %s is cancelled, which nobody asked for", h.ID)
 		case f.Settled && (h.State == Held || h.State == Confirming):
 			t.hold.broken("hold %s: its deadline has passed, and it is %s", h.ID, h.State)
+		}
+	}
+}
+
+// judgeNotTold looks for what the server has and buyers cannot know of: holds that only refused requests can have made, and
+// holds and sales that do not fit together.
+func (t *trial) judgeNotTold(f *Final) {
+	mayHave := map[string]*life{} // by buyer
+	for _, l := range t.lives {
+		if l.from != never {
+			mayHave[t.Buyer(l.buyer).ID] = l
+		}
+	}
+	sold := map[string]bool{}
+	for _, s := range f.Sales {
+		sold[s.HoldID] = true
+	}
+	for _, h := range f.Holds {
+		l := mayHave[h.Buyer]
+		switch {
+		case l == nil || h.Request != t.Buyer(l.buyer).Request:
+			t.once.broken("hold %s of buyer %s, request %s: the server has it, and every such request was refused", h.ID, h.Buyer, h.Request)
+		case f.Settled && (h.State == Sold) != sold[h.ID]:
+			t.hold.broken("hold %s is %s, and whether the ledger has a sale of it: %t", h.ID, h.State, sold[h.ID])
 		}
 	}
 }

@@ -17,6 +17,7 @@ type life struct {
 	lapseFirst time.Duration // its deadline was not before
 	lapseLast  time.Duration // its deadline was not after
 	moved      bool          // a later answer names an earlier deadline
+	short      bool          // an answer names a deadline that is less than a window after the first request
 
 	hold      *Hold         // the first answer that names it
 	asked     time.Duration // when it was first asked to be confirmed; never: never
@@ -108,6 +109,7 @@ func (l *life) deadline(answers []*Call, window time.Duration) {
 			continue
 		}
 		s := promised(c)
+		l.short = l.short || s.until < l.from+window-slack(window)
 		narrow = span{max(narrow.from, s.from), min(narrow.until, s.until)}
 		wide = span{min(wide.from, s.from), max(wide.until, s.until)}
 		for _, earlier := range answers[:i] {

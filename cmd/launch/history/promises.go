@@ -20,6 +20,9 @@ func (t *trial) judgeHolds() {
 		if l.moved {
 			t.hold.broken("hold %s: a later answer names an earlier deadline", l.hold.ID)
 		}
+		if l.short {
+			t.hold.broken("hold %s: an answer names a deadline that is not a window of %s after the request", l.hold.ID, seconds(t.Window))
+		}
 		if l.confirmed != never {
 			confirms++
 			t.confirmed += l.quantity
@@ -39,6 +42,8 @@ func (t *trial) judgeHold(l *life, c *Call) {
 		t.hold.broken("%s: refused with %s before the deadline, which was not before %s", t.call(c), c.Reason, seconds(l.lapseFirst))
 	case c.Kind == ConfirmHold && c.Outcome == Refused && c.Reason != HoldLapsed:
 		t.hold.broken("%s: refused with %s, for which there was no cause", t.call(c), c.Reason)
+	case c.Kind == ConfirmHold && c.Outcome == Refused && l.confirmed < c.Sent:
+		t.hold.broken("%s: refused with %s, though the hold was sold before", t.call(c), c.Reason)
 	case c.Kind == ConfirmHold && c.Outcome == Done:
 		t.judgeSale(l, c)
 	case c.Kind == CreateHold && c.Outcome == Done:

@@ -21,6 +21,29 @@ func TestBroken(t *testing.T) {
 		"a lapsed hold is given away before its deadline": {"R1", "6 units held or sold", func(f *forged) {
 			f.granted(4, ms(9000), ms(9020))
 		}},
+		"the server has a hold for a buyer that it refused": {"R4", "every such request was refused", func(f *forged) {
+			f.refused(5, ms(400), ms(410), AllHeld, Numbers{Capacity: 5, Held: 5, Requested: 2})
+			f.Final.Holds = append(f.Final.Holds, *f.hold(5, Lapsed, 9, 0))
+		}},
+		"the server has a hold that nobody asked for": {"R4", "buyer stranger", func(f *forged) {
+			h := *f.hold(5, Lapsed, 9, 0)
+			h.Buyer = "stranger"
+			f.Final.Holds = append(f.Final.Holds, h)
+		}},
+		"a hold is sold, and the ledger has no sale": {"R3", "has a sale of it: false", func(f *forged) {
+			f.Final.Holds[2].State = Sold
+		}},
+		"the ledger has a sale, and its hold has lapsed": {"R3", "has a sale of it: true", func(f *forged) {
+			f.add(&Call{Kind: ConfirmHold, Buyer: 2, Sent: ms(5000), Answered: ms(5010), Outcome: Trouble, Reason: "RESULT_UNKNOWN"})
+			f.Final.Sales = append(f.Final.Sales, f.sale(2))
+			f.Final.Stock.Sold, f.Final.Stock.Available = 3, 2
+		}},
+		"a confirm is refused after the hold was sold": {"R3", "though the hold was sold before", func(f *forged) {
+			f.confirmRefused(0, 12_000, HoldLapsed)
+		}},
+		"a hold is shorter than the window": {"R3", "not a window of 10.0", func(f *forged) {
+			f.Calls[2].Hold.Remaining = window / 2
+		}},
 		"the ledger sold more than there is": {"R1", "the ledger has sold 6", func(f *forged) {
 			f.Final.Sales[0].Quantity = 6
 		}},

@@ -211,7 +211,7 @@ func TestServerPinnedToAnOldMaster(t *testing.T) {
 	}
 	for i, s := range set.Sentinels {
 		s.Resume()
-		links[i].Mend()
+		links[i].Heal()
 	}
 	w.until(func() error {
 		_, err := pinned.CreateHold(w.ctx(), "late", "r1", line(a, 1))

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/program"
+	"github.com/holdfast-inventory/holdfast/store/local/link"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 )
 
@@ -256,7 +257,7 @@ func overload(ctx context.Context, s *Scene) error {
 const exportLimit = 10 * time.Second
 
 func loseCollector(ctx context.Context, s *Scene) error {
-	collector, err := world.NewLink(s.Redis.Addr()) // nothing gets there
+	collector, err := link.New(s.Redis.Addr()) // nothing gets there
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/cmd/faults/record"
-	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
+	"github.com/holdfast-inventory/holdfast/store/local/link"
 )
 
 // links are the faults of the way to Redis, and of what it announces.
@@ -58,7 +58,7 @@ func links() []Case {
 }
 
 // onLinks does something to every server's link to Redis.
-func (s *Scene) onLinks(do func(*world.Link) error) error {
+func (s *Scene) onLinks(do func(*link.Link) error) error {
 	var failures []error
 	for _, server := range s.Servers {
 		failures = append(failures, do(server.ToRedis))
@@ -73,14 +73,14 @@ func loseReplies(ctx context.Context, s *Scene) error {
 	}
 	healed := s.Fault("replies of Redis are lost", false)
 	for range times {
-		if err := s.onLinks((*world.Link).LoseAnswers); err != nil {
+		if err := s.onLinks((*link.Link).LoseAnswers); err != nil {
 			return err
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 		s.Hit("links cut", len(s.Servers))
-		if err := s.onLinks((*world.Link).Heal); err != nil {
+		if err := s.onLinks((*link.Link).Heal); err != nil {
 			return err
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
@@ -93,14 +93,14 @@ func loseReplies(ctx context.Context, s *Scene) error {
 
 func blackHole(ctx context.Context, s *Scene) error {
 	healed := s.Fault("the way to Redis is a black hole", false)
-	if err := s.onLinks((*world.Link).BlackHole); err != nil {
+	if err := s.onLinks((*link.Link).BlackHole); err != nil {
 		return err
 	}
 	s.Hit("black holes", len(s.Servers))
 	if err := s.Last(ctx, 2*time.Second, 30*time.Second); err != nil {
 		return err
 	}
-	if err := s.onLinks((*world.Link).Heal); err != nil {
+	if err := s.onLinks((*link.Link).Heal); err != nil {
 		return err
 	}
 	healed()
@@ -130,14 +130,14 @@ func (s *Scene) subscribed(ctx context.Context) error {
 
 func slowRedis(ctx context.Context, s *Scene) error {
 	healed := s.Fault("Redis answers 80 ms later", false)
-	if err := s.onLinks(func(l *world.Link) error { return l.Delay(80 * time.Millisecond) }); err != nil {
+	if err := s.onLinks(func(l *link.Link) error { return l.Delay(80 * time.Millisecond) }); err != nil {
 		return err
 	}
 	s.Hit("links slowed", len(s.Servers))
 	if err := s.Last(ctx, 3*time.Second, 10*time.Second); err != nil {
 		return err
 	}
-	if err := s.onLinks((*world.Link).Heal); err != nil {
+	if err := s.onLinks((*link.Link).Heal); err != nil {
 		return err
 	}
 	healed()

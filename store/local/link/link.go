@@ -1,4 +1,5 @@
-package world
+// Package link is the network between two programs on this machine, on which what goes wrong with networks can be done.
+package link
 
 import (
 	"context"
@@ -12,20 +13,18 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Link is the network between two programs: a proxy, on which what goes wrong with networks can be done.
+// Link is a proxy in front of a program that takes connections. It runs in this process. What is done to it is done to
+// connections that are there as well as to new ones.
 type Link struct{ proxy *toxiproxy.Proxy }
 
-// Direction of what a fault does to a link.
-type Direction string
-
-// The directions: of what is asked, and of what is answered.
+// The directions of what is done: of what is asked, and of what is answered.
 const (
-	Upstream   Direction = "upstream"
-	Downstream Direction = "downstream"
+	upstream   = "upstream"
+	downstream = "downstream"
 )
 
-// NewLink makes a link to a program.
-func NewLink(to string) (*Link, error) {
+// New makes a link to the program at an address.
+func New(to string) (*Link, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	l := &Link{proxy: toxiproxy.NewProxy(server, to, "127.0.0.1:0", to)}
 	if err := l.proxy.Start(); err != nil {
@@ -52,33 +51,33 @@ func (l *Link) Cut() error {
 
 // BlackHole makes everything vanish, until Heal: nothing is refused or closed.
 func (l *Link) BlackHole() error {
-	if err := l.swallow(Upstream); err != nil {
+	if err := l.swallow(upstream); err != nil {
 		return err
 	}
-	return l.swallow(Downstream)
+	return l.swallow(downstream)
 }
 
-func (l *Link) swallow(d Direction) error {
-	return l.add("timeout", d, map[string]int64{"timeout": 0})
+func (l *Link) swallow(direction string) error {
+	return l.add("timeout", direction, map[string]int64{"timeout": 0})
 }
 
 // LoseAnswers lets what is asked pass, and ends each connection when an answer comes, until Heal.
 func (l *Link) LoseAnswers() error {
-	return l.add("limit_data", Downstream, map[string]int64{"bytes": 0})
+	return l.add("limit_data", downstream, map[string]int64{"bytes": 0})
 }
 
 // Reset ends each connection with an RST once something is answered, until Heal.
 func (l *Link) Reset() error {
-	return l.add("reset_peer", Downstream, map[string]int64{"timeout": 0})
+	return l.add("reset_peer", downstream, map[string]int64{"timeout": 0})
 }
 
 // Delay makes every answer come later, until Heal.
 func (l *Link) Delay(by time.Duration) error {
-	return l.add("latency", Downstream, map[string]int64{"latency": by.Milliseconds()})
+	return l.add("latency", downstream, map[string]int64{"latency": by.Milliseconds()})
 }
 
-func (l *Link) add(kind string, d Direction, attributes map[string]int64) error {
-	text, err := json.Marshal(map[string]any{"type": kind, "stream": d, "attributes": attributes})
+func (l *Link) add(kind, direction string, attributes map[string]int64) error {
+	text, err := json.Marshal(map[string]any{"type": kind, "stream": direction, "attributes": attributes})
 	if err == nil {
 		_, err = l.proxy.Toxics.AddToxicJson(strings.NewReader(string(text)))
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/program"
-	"github.com/holdfast-inventory/holdfast/store/local/link"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-inventory/holdfast/store/local/link"
 )
 
 // callers are the faults of starts and upgrades, of callers and of what else is around.

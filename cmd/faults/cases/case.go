@@ -1,8 +1,10 @@
 package cases
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,16 +43,22 @@ type Case struct {
 	Forgive []string
 }
 
-// Load is what callers ask for.
+// Load is what callers ask for. The short form, which has to share a machine, asks for no more than usual.
 type Load struct {
 	Rate     int           // requests a second
 	Capacity int64         // units
 	Window   time.Duration // of a hold
 }
 
-func (l Load) filled() Load {
+const usualRate = 200
+
+func (l Load) filled(long bool) Load {
 	if l.Rate == 0 {
-		l.Rate = 200
+		l.Rate = usualRate
+	}
+	if !long && l.Rate > usualRate {
+		l.Capacity = l.Capacity * usualRate / int64(l.Rate)
+		l.Rate = usualRate
 	}
 	if l.Window == 0 {
 		l.Window = 2 * time.Second
@@ -70,9 +78,10 @@ func (c Case) Number() string {
 // All are the cases, in the order of the matrix.
 func All() []Case {
 	var all []Case
-	for _, group := range [][]Case{servers(), redis(), links(), redisSettings(), postgres(), callers()} {
+	for _, group := range [][]Case{servers(), redis(), sentinel(), cluster(), links(), redisSettings(), postgres(), callers()} {
 		all = append(all, group...)
 	}
+	slices.SortStableFunc(all, func(a, b Case) int { return cmp.Compare(a.Number(), b.Number()) })
 	return all
 }
 

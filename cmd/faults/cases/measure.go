@@ -15,7 +15,7 @@ import (
 const (
 	moreGoroutines = 100
 	moreFiles      = 60
-	moreHeapMiB    = 64
+	moreHeapMiB    = 64               // and what busy servers leave for a collector that idle ones do not run
 	vitalsLimit    = 15 * time.Second // idle connections and batches end in their time
 )
 
@@ -27,7 +27,7 @@ func (s *Stage) judgeVitals(ctx context.Context, p *Played) {
 			v, err := server.Vitals(ctx)
 			if err != nil {
 				problem = err.Error()
-			} else if problem = unhealthy(s.before[i], v); problem == "" {
+			} else if problem = unhealthy(s.before[i], v, s.load.Rate); problem == "" {
 				break
 			}
 			if pause(ctx, 10*readEvery) != nil {
@@ -40,14 +40,14 @@ func (s *Stage) judgeVitals(ctx context.Context, p *Played) {
 	}
 }
 
-func unhealthy(before, after world.Vitals) string {
+func unhealthy(before, after world.Vitals, rate int) string {
 	for _, v := range []struct {
 		what                string
 		before, after, more float64
 	}{
 		{"goroutines", before.Goroutines, after.Goroutines, moreGoroutines},
 		{"open files", before.Files, after.Files, moreFiles},
-		{"MiB of heap", before.HeapMiB, after.HeapMiB, moreHeapMiB},
+		{"MiB of heap", before.HeapMiB, after.HeapMiB, moreHeapMiB + float64(rate)/20},
 	} {
 		if v.after > v.before+v.more {
 			return fmt.Sprintf("%.0f %s, before it had %.0f", v.after, v.what, v.before)
@@ -80,7 +80,7 @@ func count(h *history.History, v *history.Verdict) record.Calls {
 }
 
 // times measures how long things took while something was broken, and after.
-func times(h *history.History, silent map[string]bool) record.Times {
+func times(h *history.History, s *Scene) record.Times {
 	var t record.Times
 	var decided []time.Duration // when
 	var took []time.Duration    // answers to requests sent meanwhile
@@ -95,7 +95,7 @@ func times(h *history.History, silent map[string]bool) record.Times {
 		if len(h.Faults) > 0 && c.Sent < h.Faults[0].From-time.Second/2 && c.Outcome != history.NoAnswer {
 			calm = append(calm, c.Answered-c.Sent)
 		}
-		if !within(h.Faults, c.Sent) || silent[c.Server] || (c.Server == "" && len(silent) > 0) {
+		if !within(h.Faults, c.Sent) || s.silent[c.Server] || (c.Server == "" && len(s.silent) > 0) {
 			continue
 		}
 		if c.Outcome == history.NoAnswer {
@@ -105,11 +105,17 @@ func times(h *history.History, silent map[string]bool) record.Times {
 		took = append(took, c.Answered-c.Sent)
 	}
 	slices.Sort(decided)
+	end := s.loadEnd
 	t.P99, t.Calm = percentile99(took), percentile99(calm)
 	for _, f := range h.Faults {
 		t.Fault = max(t.Fault, ms(f.Until-f.From))
-		gap, back := silence(decided, f)
+		gap, back := silence(decided, f, end)
 		t.Unavailable, t.Recovery = max(t.Unavailable, ms(gap)), max(t.Recovery, ms(back))
+		if s.switchedAt != 0 {
+			f.From = s.switchedAt
+			gap, _ = silence(decided, f, end)
+			t.Switch = max(t.Switch, ms(gap))
+		}
 	}
 	return t
 }
@@ -129,11 +135,11 @@ func within(faults []history.Fault, at time.Duration) bool {
 }
 
 // silence is the longest time between two decisions that overlaps with a fault or the second after it, and how long after
-// its end the next one came.
-func silence(decided []time.Duration, f history.Fault) (gap, back time.Duration) {
+// its end the next one came; at the latest when the load ended.
+func silence(decided []time.Duration, f history.Fault, end time.Duration) (gap, back time.Duration) {
 	last := f.From
 	back = never
-	for _, at := range decided {
+	for _, at := range append(decided[:len(decided):len(decided)], end) {
 		if at >= f.From && last <= f.Until+time.Second {
 			gap = max(gap, at-max(last, f.From))
 		}
@@ -143,7 +149,7 @@ func silence(decided []time.Duration, f history.Fault) (gap, back time.Duration)
 		}
 	}
 	if back == never {
-		back = 0 // the load had ended
+		back = 0 // the fault outlasted the load
 	}
 	return gap, back
 }

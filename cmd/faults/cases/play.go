@@ -66,7 +66,7 @@ func (p *Played) fail(format string, args ...any) {
 // Play lets callers call, injects the fault, and judges. An error: it could not be played.
 func (s *Stage) Play(ctx context.Context) (*Played, error) {
 	s.start = time.Now()
-	s.load = s.Case.Load.filled()
+	s.load = s.Case.Load.filled(s.Long)
 	allotment := strings.ToLower(s.Case.Row.Case) + fmt.Sprintf("-%d", s.start.UnixNano())
 	s.scene = &Scene{
 		World: s.World, Long: s.Long, Rand: rand.New(rand.NewPCG(s.Seed, 1)), //nolint:gosec // faults are drawn, no secrets
@@ -87,12 +87,19 @@ func (s *Stage) Play(ctx context.Context) (*Played, error) {
 	if s.before, err = s.vitals(ctx); err != nil {
 		return nil, err
 	}
-	adopts := s.World.Adopts(ctx)
+	before, err := s.World.Epoch(ctx, allotment)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
-	if now := s.World.Adopts(ctx); now > adopts {
-		s.scene.Hit("adopts", now-adopts)
+	after, err := s.World.Epoch(ctx, allotment)
+	if err != nil {
+		return nil, err
+	}
+	if after > before {
+		s.scene.Hit("adopts", int(after-before))
 	}
 	return s.judge(ctx)
 }
@@ -134,6 +141,7 @@ func (s *Stage) run(ctx context.Context) error {
 	injecting.Go(func() {
 		defer stopLoad()
 		injected = s.inject(ctx)
+		s.scene.loadEnd = s.now()
 	})
 	calls := s.open.Run(loading, s.now())
 	injecting.Wait()
@@ -231,7 +239,7 @@ func (s *Stage) judge(ctx context.Context) (*Played, error) {
 	}
 	p.Result = record.Result{Case: s.Case.Row.Case, Date: time.Now().UTC(), Long: s.Long, Seed: s.Seed}
 	p.Result.Calls = count(&s.history, p.Verdict)
-	p.Result.Times = times(&s.history, s.scene.silent)
+	p.Result.Times = times(&s.history, s.scene)
 	p.Result.Times.Settled = ms(s.settled)
 	for _, promise := range p.Verdict.Promises {
 		for _, breach := range promise.Examples {

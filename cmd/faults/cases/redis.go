@@ -45,8 +45,19 @@ func redis() []Case {
 				Fault:    "link to the replica a black hole for 1 s, master killed, replica promoted, servers led to it",
 				Expected: "adopted; what the replica did not have is told HOLD_LAPSED; never oversold",
 			},
-			Proof: []string{"adopts", "lost"}, Guards: []string{"identity"}, Inject: promoteStale,
+			Proof: []string{"adopts", "lost"}, Guards: []string{"identity"},
+			Inject:  func(ctx context.Context, s *Scene) error { return promoteStale(ctx, s, true) },
 			Prepare: func(s *world.Settings) { s.Replicas = 1 },
+		},
+		{
+			Row: record.Row{
+				Case: "F08-replicas", Title: "stale replica promoted", Deployment: "two replicas, durability replicas:1",
+				Fault:    "links to both replicas black holes for 1 s, master killed, one promoted, the other made its replica, servers led to it",
+				Expected: "nothing is acknowledged that the replicas do not have, so nothing is lost",
+			},
+			Proof:   []string{"adopts", "trouble"},
+			Inject:  func(ctx context.Context, s *Scene) error { return promoteStale(ctx, s, false) },
+			Prepare: func(s *world.Settings) { s.Replicas, s.Flags = 2, []string{"--durability=replicas:1"} },
 		},
 		{
 			Row: record.Row{
@@ -140,13 +151,39 @@ func emptyRedis(ctx context.Context, s *Scene) error {
 	return nil
 }
 
+// log is the file that a Redis appends to.
+func log(r *local.Redis) (string, error) {
+	found, err := filepath.Glob(filepath.Join(files(r), "*.incr.aof"))
+	if err != nil || len(found) != 1 {
+		return "", errors.Join(err, fmt.Errorf("%d append-only files", len(found)))
+	}
+	return found[0], nil
+}
+
+func sizeOfLog(r *local.Redis) (int64, error) {
+	file, err := log(r)
+	if err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// cutLog leaves so many bytes of the file that a Redis appends to.
+func cutLog(r *local.Redis, size int64) error {
+	file, err := log(r)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(file, size)
+}
+
 // losePower cuts off what Redis may not have flushed to the disk yet: it does so each second.
 func losePower(ctx context.Context, s *Scene) error {
-	found, err := filepath.Glob(filepath.Join(files(s.Redis), "*.incr.aof"))
-	if err != nil || len(found) != 1 {
-		return errors.Join(err, fmt.Errorf("%d append-only files", len(found)))
-	}
-	before, err := os.Stat(found[0])
+	before, err := sizeOfLog(s.Redis)
 	if err != nil {
 		return err
 	}
@@ -155,15 +192,12 @@ func losePower(ctx context.Context, s *Scene) error {
 		return err
 	}
 	s.Redis.Kill()
-	after, err := os.Stat(found[0])
+	after, err := sizeOfLog(s.Redis)
 	if err != nil {
 		return err
 	}
-	s.Hit("bytes cut off", int(after.Size()-before.Size()))
-	if err := os.Truncate(found[0], before.Size()); err != nil {
-		return err
-	}
-	if err := s.Redis.Restart(ctx); err != nil {
+	s.Hit("bytes cut off", int(after-before))
+	if err := errors.Join(cutLog(s.Redis, before), s.Redis.Restart(ctx)); err != nil {
 		return err
 	}
 	healed()
@@ -171,11 +205,13 @@ func losePower(ctx context.Context, s *Scene) error {
 }
 
 // promoteStale makes a replica that has not heard of the last second the master.
-func promoteStale(ctx context.Context, s *Scene) error {
+func promoteStale(ctx context.Context, s *Scene, loses bool) error {
 	replica := s.Replicas[0]
-	healed := s.Fault("a replica that is behind becomes the master", true)
-	if err := replica.ToMaster.BlackHole(); err != nil {
-		return err
+	healed := s.Rewind("a replica that is behind becomes the master", loses)
+	for _, r := range s.Replicas {
+		if err := r.ToMaster.BlackHole(); err != nil {
+			return err
+		}
 	}
 	if err := pause(ctx, time.Second); err != nil {
 		return err
@@ -186,6 +222,11 @@ func promoteStale(ctx context.Context, s *Scene) error {
 		return errors.Join(err, client.Close())
 	}
 	s.Hit("promoted", 1)
+	for _, other := range s.Replicas[1:] {
+		if err := errors.Join(other.ToMaster.Heal(), other.ToMaster.Lead(replica.Addr())); err != nil {
+			return errors.Join(err, client.Close())
+		}
+	}
 	for _, server := range s.Servers {
 		if err := server.ToRedis.Lead(replica.Addr()); err != nil {
 			return errors.Join(err, client.Close())

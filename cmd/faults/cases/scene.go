@@ -33,14 +33,27 @@ type Scene struct {
 	hits   []record.Hit
 	silent map[string]bool // addresses of servers that are not there to answer
 	wrong  []string
+
+	loadEnd    time.Duration // when callers no longer called
+	switchedAt time.Duration // when another master was named; 0: none was
+	resumed    stay          // of a server with an old master
 }
 
 // Fault notes that something is broken from now until the function that it returns is called. loses: it may lose
 // acknowledged holds.
 func (s *Scene) Fault(name string, loses bool) (healed func()) {
+	return s.fault(&history.Fault{Name: name, Loses: loses, Rewinds: loses})
+}
+
+// Rewind notes a fault that may lose what nobody was told of, and if it loses acknowledged holds, those, too.
+func (s *Scene) Rewind(name string, loses bool) (healed func()) {
+	return s.fault(&history.Fault{Name: name, Loses: loses, Rewinds: true})
+}
+
+func (s *Scene) fault(f *history.Fault) (healed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &history.Fault{Name: name, From: s.now(), Until: never, Loses: loses}
+	f.From, f.Until = s.now(), never
 	s.faults = append(s.faults, f)
 	return func() {
 		s.mu.Lock()

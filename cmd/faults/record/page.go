@@ -63,7 +63,7 @@ func (r *Record) cells(row Row) []string {
 		return append(start, "", "**skipped**: "+cell(result.Skipped), "", "", "", "", "")
 	}
 	t := result.Times
-	return append(start, hits(result.Hits), result.seen(), millis(t.Unavailable), millis(t.Recovery), p99(t, row.SlowOK), millis(t.Settled),
+	return append(start, hits(result.Hits), result.seen(), t.unavailable(), millis(t.Recovery), p99(t, row.SlowOK), millis(t.Settled),
 		result.Control.text())
 }
 
@@ -101,6 +101,14 @@ func hits(all []Hit) string {
 }
 
 func millis(ms float64) string { return figures.Millis(ms) + " ms" }
+
+func (t Times) unavailable() string {
+	text := millis(t.Unavailable)
+	if t.Switch > 0 {
+		text += ", " + millis(t.Switch) + " of it from the switch of masters"
+	}
+	return text
+}
 
 func p99(t Times, slowOK string) string {
 	text := millis(t.P99)

@@ -44,12 +44,13 @@ type Hit struct {
 
 // Times are in milliseconds.
 type Times struct {
-	Fault       float64 `json:"fault_ms"`       // how long it lasted
-	Unavailable float64 `json:"unavailable_ms"` // the longest time without a decision
-	Recovery    float64 `json:"recovery_ms"`    // from its end to the next decision
-	P99         float64 `json:"p99_ms"`         // of answers of any kind to requests sent while it lasted
-	Calm        float64 `json:"calm_p99_ms"`    // of those to requests sent before it
-	Settled     float64 `json:"settled_ms"`     // from its end until both stores added up
+	Fault       float64 `json:"fault_ms"`            // how long it lasted
+	Unavailable float64 `json:"unavailable_ms"`      // the longest time without a decision
+	Switch      float64 `json:"switch_ms,omitempty"` // the same, counted from when another master was named; 0: none was
+	Recovery    float64 `json:"recovery_ms"`         // from its end to the next decision
+	P99         float64 `json:"p99_ms"`              // of answers of any kind to requests sent while it lasted
+	Calm        float64 `json:"calm_p99_ms"`         // of those to requests sent before it
+	Settled     float64 `json:"settled_ms"`          // from its end until both stores added up
 }
 
 // Calls are what callers met.
@@ -143,5 +144,5 @@ func (r *Record) Of(name string) (Result, bool) {
 func (r Result) Text() string {
 	t := r.Times
 	return fmt.Sprintf("hits: %s; %s; unavailable %s, back after %s, p99 %s (before: %s), adds up after %s", hits(r.Hits), r.seen(),
-		millis(t.Unavailable), millis(t.Recovery), millis(t.P99), millis(t.Calm), millis(t.Settled))
+		t.unavailable(), millis(t.Recovery), millis(t.P99), millis(t.Calm), millis(t.Settled))
 }

@@ -63,3 +63,16 @@ func (b Books) Problem(atRest bool) string {
 	}
 	return ""
 }
+
+// Epoch is an allotment's in the ledger.
+func (w *World) Epoch(ctx context.Context, allotment string) (epoch int64, err error) {
+	conn, err := w.Connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx)
+	if err := conn.QueryRow(ctx, "select epoch from allotments where id = $1", allotment).Scan(&epoch); err != nil {
+		return 0, fmt.Errorf("read the epoch: %w", err)
+	}
+	return epoch, nil
+}

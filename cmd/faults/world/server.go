@@ -126,4 +126,3 @@ func (s *Server) Running() bool {
 		return true
 	}
 }
-

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
@@ -14,7 +13,6 @@ import (
 // Vitals are what a server's /metrics says of itself.
 type Vitals struct {
 	Goroutines, Files, HeapMiB float64
-	Adopts                     float64 // since its start
 }
 
 const scrapeLimit = 2 * time.Second
@@ -50,20 +48,7 @@ func (s *Server) Vitals(ctx context.Context) (Vitals, error) {
 			v.Files = sum
 		case name == "go_memstats_heap_inuse_bytes":
 			v.HeapMiB = sum / (1 << 20)
-		case strings.HasPrefix(name, "holdfast_adopts"):
-			v.Adopts = sum
 		}
 	}
 	return v, nil
-}
-
-// Adopts is how often the servers that run now have adopted an allotment.
-func (w *World) Adopts(ctx context.Context) int {
-	var sum float64
-	for _, s := range w.Servers {
-		if v, err := s.Vitals(ctx); err == nil { // one that stands still is not asked
-			sum += v.Adopts
-		}
-	}
-	return int(sum)
 }

@@ -11,6 +11,8 @@ type Fault struct {
 	From, Until time.Duration `json:"-"`
 	// Loses: holds that were acknowledged before it was over may be lost. Each is told so, and is not sold to two.
 	Loses bool `json:"loses"`
+	// Rewinds: what nobody was told of may be lost, though what was acknowledged may not.
+	Rewinds bool `json:"rewinds,omitempty"`
 }
 
 // putRight is how long after a fault what it did is still put right: a second or two since the time was noted last, and as
@@ -35,7 +37,7 @@ func (h *History) endure(all []*life) {
 
 // forgotten tells whether a hold may have been there and be lost, so that the server's not knowing it proves nothing.
 func (h *History) forgotten(l *life) bool {
-	return slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Loses && l.from < f.Until })
+	return slices.ContainsFunc(h.Faults, func(f Fault) bool { return (f.Loses || f.Rewinds) && l.from < f.Until })
 }
 
 // isLost tells whether a fault may have lost the hold, and counts it.

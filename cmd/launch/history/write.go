@@ -19,6 +19,7 @@ type entry struct {
 	Answered int64  `json:"answered_us,omitempty"` // 0: never
 	Outcome  string `json:"outcome"`
 	Reason   Reason `json:"reason,omitempty"`
+	Server   string `json:"server,omitempty"`
 	Hold     *Hold  `json:"hold,omitempty"`
 	Sale     *Sale  `json:"sale,omitempty"`
 }
@@ -44,7 +45,7 @@ func (h *History) Write(w io.Writer) error {
 	for _, c := range h.Calls {
 		if err := lines.Encode(entry{
 			Call: c.Kind.String(), Buyer: h.Buyer(c.Buyer).ID, Attempt: c.Attempt, Repeat: c.Repeat, Sent: c.Sent.Microseconds(),
-			Answered: c.Answered.Microseconds(), Outcome: c.Outcome.String(), Reason: c.Reason, Hold: c.Hold, Sale: c.Sale,
+			Answered: c.Answered.Microseconds(), Outcome: c.Outcome.String(), Reason: c.Reason, Server: c.Server, Hold: c.Hold, Sale: c.Sale,
 		}); err != nil {
 			return err
 		}
@@ -101,7 +102,7 @@ func (h *History) tell(c *Call) string {
 	if c.Outcome == NoAnswer {
 		return text + ", never answered"
 	}
-	text += fmt.Sprintf(", after %v: %s", (c.Answered - c.Sent).Round(time.Microsecond), c.Outcome)
+	text += fmt.Sprintf(" at %s, after %v: %s", c.Server, (c.Answered - c.Sent).Round(time.Microsecond), c.Outcome)
 	switch {
 	case c.Hold != nil:
 		text += fmt.Sprintf(", hold %s is %s, token %d/%d, %v left", c.Hold.ID, c.Hold.State, c.Hold.Token.Epoch, c.Hold.Token.Sequence, c.Hold.Remaining)

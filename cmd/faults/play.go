@@ -44,6 +44,7 @@ func play(ctx context.Context, s *settings, out io.Writer) (err error) {
 	if s.Render {
 		return p.record.Save(s.Record, cases.Rows())
 	}
+	p.record.Machine = machineFacts()
 	if s.Seed == 0 {
 		s.Seed = rand.Uint64()>>12 + 1 //nolint:gosec // faults are drawn, no secrets
 	}
@@ -59,6 +60,9 @@ func play(ctx context.Context, s *settings, out io.Writer) (err error) {
 		if err := guards.Build(ctx, s.Holdfast, nil); err != nil {
 			return err
 		}
+	}
+	if s.Duration > 0 {
+		return p.playRandom(ctx)
 	}
 	return p.playCases(ctx)
 }
@@ -84,7 +88,10 @@ func (p *player) playCases(ctx context.Context) error {
 	}
 	for _, c := range chosen {
 		if err := p.playCase(ctx, c); err != nil {
-			return fmt.Errorf("%s: %w", c.Row.Case, err)
+			if ctx.Err() != nil {
+				return fmt.Errorf("%s: %w", c.Row.Case, err)
+			}
+			p.abandon(c, err)
 		}
 		if p.Record != "" {
 			if err := p.record.Save(p.Record, cases.Rows()); err != nil {
@@ -93,6 +100,13 @@ func (p *player) playCases(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// abandon records that a case could not be played to its end; the others can.
+func (p *player) abandon(c cases.Case, err error) {
+	fmt.Fprintf(p.out, "%-7s FAILED %v\n", c.Row.Case, err)
+	p.failed = append(p.failed, c.Row.Case)
+	p.record.Put(record.Result{Case: c.Row.Case, Date: time.Now().UTC(), Long: !p.Short, Seed: p.Seed, Failures: []string{err.Error()}})
 }
 
 // choose returns the cases that are to be played: those that share a world first.

@@ -23,8 +23,10 @@ type Case struct {
 	Guards []string
 	// Short: the case is part of the short form.
 	Short bool
-	// Random: the fault may be drawn in the random mode.
+	// Random: the fault may be drawn in the random mode, unless it is Alone.
 	Random bool
+	// Alone: the fault is one of a Redis alone, its files and the links to it.
+	Alone bool
 	// Proof names hits of which there must be some.
 	Proof []string
 	// Prepare makes the world another one than usual. Nil: the case may share one.

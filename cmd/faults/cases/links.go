@@ -19,7 +19,7 @@ func links() []Case {
 				Fault:    "every server's connections to Redis end when it answers, for 200 ms, 3 times (long: 20)",
 				Expected: "unknown; the repeat with the same id gets the first answer",
 			},
-			Short: true, Random: true, Proof: []string{"links cut", "trouble"}, Guards: []string{"repeat"}, Inject: loseReplies,
+			Short: true, Random: true, Alone: true, Proof: []string{"links cut", "trouble"}, Guards: []string{"repeat"}, Inject: loseReplies,
 		},
 		{
 			Row: record.Row{
@@ -27,7 +27,7 @@ func links() []Case {
 				Fault:    "nothing passes between servers and Redis, and nothing is closed, for 2 s (long: 30 s)",
 				Expected: "as F13; each server's subscription is back by itself",
 			},
-			Random: true, Proof: []string{"black holes", "trouble"}, Guards: []string{"deadline"}, Inject: blackHole,
+			Random: true, Alone: true, Proof: []string{"black holes", "trouble"}, Guards: []string{"deadline"}, Inject: blackHole,
 		},
 		{
 			Row: record.Row{
@@ -36,7 +36,7 @@ func links() []Case {
 				Expected: "UNAVAILABLE in time rather than an answer too late",
 				SlowOK:   "the caller's way is in it",
 			},
-			Random: true, Proof: []string{"links slowed", "trouble"}, Inject: slowRedis,
+			Random: true, Alone: true, Proof: []string{"links slowed", "trouble"}, Inject: slowRedis,
 		},
 		{
 			Row: record.Row{

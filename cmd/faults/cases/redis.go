@@ -22,14 +22,14 @@ func redis() []Case {
 				Fault:    "kill -9 of Redis (appendonly yes), started again after 1 s (long: 3 s)",
 				Expected: "UNAVAILABLE while it is down; adopted then; every acknowledged hold is there",
 			},
-			Short: true, Random: true, Proof: []string{"adopts", "trouble"}, Inject: killRedis,
+			Short: true, Random: true, Alone: true, Proof: []string{"adopts", "trouble"}, Inject: killRedis,
 		},
 		{
 			Row: record.Row{
 				Case: "F06", Title: "Redis restart empty", Deployment: standalone, Fault: "kill -9 of Redis, appendonlydir deleted, started",
 				Expected: "epoch raised, rebuilt from the ledger; lost holds are told HOLD_LAPSED; never oversold",
 			},
-			Short: true, Random: true, Proof: []string{"adopts", "lost"}, Inject: emptyRedis,
+			Short: true, Random: true, Alone: true, Proof: []string{"adopts", "lost"}, Inject: emptyRedis,
 		},
 		{
 			Row: record.Row{
@@ -37,7 +37,7 @@ func redis() []Case {
 				Fault:    "kill -9 of Redis, and its append-only file cut to what it was 0.7 s before",
 				Expected: "as F06 for what was cut off",
 			},
-			Short: true, Random: true, Proof: []string{"bytes cut off", "adopts"}, Guards: []string{"identity"}, Inject: losePower,
+			Short: true, Random: true, Alone: true, Proof: []string{"bytes cut off", "adopts"}, Guards: []string{"identity"}, Inject: losePower,
 		},
 		{
 			Row: record.Row{
@@ -275,15 +275,19 @@ func freezeRedis(ctx context.Context, s *Scene) error {
 	if s.Long {
 		times = 30
 	}
+	master, err := s.Master(ctx, s.Allotment)
+	if err != nil {
+		return err
+	}
 	healed := s.Fault("Redis stands still again and again", false)
 	for range times {
-		if err := s.Redis.Pause(); err != nil {
+		if err := master.Pause(); err != nil {
 			return err
 		}
 		if err := pause(ctx, time.Duration(50+s.Rand.IntN(350))*time.Millisecond); err != nil {
 			return err
 		}
-		s.Redis.Resume()
+		master.Resume()
 		s.Hit("frozen", 1)
 		if err := pause(ctx, time.Duration(50+s.Rand.IntN(150))*time.Millisecond); err != nil {
 			return err
@@ -294,15 +298,19 @@ func freezeRedis(ctx context.Context, s *Scene) error {
 }
 
 func pauseRedis(ctx context.Context, s *Scene) error {
+	master, err := s.Master(ctx, s.Allotment)
+	if err != nil {
+		return err
+	}
 	healed := s.Fault("Redis stands still", false)
-	if err := s.Redis.Pause(); err != nil {
+	if err := master.Pause(); err != nil {
 		return err
 	}
 	s.Hit("frozen", 1)
 	if err := s.Last(ctx, 2*time.Second, 30*time.Second); err != nil {
 		return err
 	}
-	s.Redis.Resume()
+	master.Resume()
 	healed()
 	return nil
 }

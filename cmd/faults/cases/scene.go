@@ -54,6 +54,7 @@ func (s *Scene) fault(f *history.Fault) (healed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.From, f.Until = s.now(), never
+	f.Rewinds = f.Rewinds || s.Redis == nil // whatever it is, it may make another server the master
 	s.faults = append(s.faults, f)
 	return func() {
 		s.mu.Lock()

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
@@ -40,6 +41,7 @@ A hold that was acknowledged and is *lost* is told to its owner as HOLD_LAPSED, 
 func (r *Record) Page(rows []Row) string {
 	var b strings.Builder
 	b.WriteString(head)
+	b.WriteString(r.provenance())
 	b.WriteString("| # | fault | where | expected | hits | seen | unavailable | back | p99 | adds up | control |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, row := range rows {
@@ -48,6 +50,32 @@ func (r *Record) Page(rows []Row) string {
 	b.WriteString(r.failures(rows))
 	b.WriteString(r.randomRuns())
 	return b.String()
+}
+
+// provenance says where and when the results are from.
+func (r *Record) provenance() string {
+	if len(r.Results) == 0 {
+		return ""
+	}
+	var seeds []string
+	short, first, last := 0, r.Results[0].Date, r.Results[0].Date
+	for _, result := range r.Results {
+		if seed := fmt.Sprint(result.Seed); !slices.Contains(seeds, seed) && result.Seed != 0 {
+			seeds = append(seeds, seed)
+		}
+		if !result.Long {
+			short++
+		}
+		if result.Date.Before(first) {
+			first = result.Date
+		}
+		if result.Date.After(last) {
+			last = result.Date
+		}
+	}
+	const day = "2006-01-02 15:04"
+	return fmt.Sprintf("Seen from %s to %s UTC on %s; seeds %s. %d of %d cases in the short form.\n\n", first.Format(day), last.Format(day),
+		r.Machine, strings.Join(seeds, ", "), short, len(r.Results))
 }
 
 func (r *Record) cells(row Row) []string {

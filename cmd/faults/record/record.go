@@ -15,6 +15,7 @@ import (
 
 // Record is every result that there is.
 type Record struct {
+	Machine string   `json:"machine"` // of the last run
 	Results []Result `json:"results"` // one for each case, by name
 	Random  []Random `json:"random,omitempty"`
 }
@@ -82,7 +83,7 @@ type Random struct {
 	Rounds     int       `json:"rounds"`
 	Hits       []Hit     `json:"hits"` // faults
 	Calls      Calls     `json:"calls"`
-	P99        float64   `json:"p99_ms"`
+	P99        float64   `json:"p99_ms"` // of the worst round
 	Linear     string    `json:"linearizable,omitempty"`
 	Failures   []string  `json:"failures,omitempty"`
 }
@@ -129,6 +130,32 @@ func (r *Record) PutRandom(next Random) {
 	r.Random = slices.DeleteFunc(r.Random, func(old Random) bool { return key(old) == key(next) })
 	r.Random = append(r.Random, next)
 	slices.SortFunc(r.Random, func(a, b Random) int { return cmp.Compare(key(a), key(b)) })
+}
+
+// Hit counts a fault that was injected.
+func (r *Random) Hit(name string) {
+	at := slices.IndexFunc(r.Hits, func(h Hit) bool { return h.What == name })
+	if at < 0 {
+		r.Hits = append(r.Hits, Hit{What: name})
+		at = len(r.Hits) - 1
+	}
+	r.Hits[at].Count++
+	slices.SortFunc(r.Hits, func(a, b Hit) int { return cmp.Compare(a.What, b.What) })
+}
+
+// Add adds what callers met in a round.
+func (r *Random) Add(round Result) {
+	c, more := &r.Calls, round.Calls
+	c.Requests += more.Requests
+	c.Granted += more.Granted
+	c.Refused += more.Refused
+	c.Trouble += more.Trouble
+	c.Unknown += more.Unknown
+	c.Sold += more.Sold
+	c.Lost += more.Lost
+	c.Oversold += more.Oversold
+	c.FalseNoes += more.FalseNoes
+	r.P99 = max(r.P99, round.Times.P99)
 }
 
 // Of is the result of a case, if it has been run.

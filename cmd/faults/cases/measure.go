@@ -120,6 +120,16 @@ func times(h *history.History, s *Scene) record.Times {
 	return t
 }
 
+// clearlyLate is more than a busy machine adds to the 100 ms that an answer may take.
+const clearlyLate = time.Second
+
+// answeredInTime looks whether callers were answered while nothing could be decided.
+func answeredInTime(s *Scene, h *history.History) {
+	if p99 := times(h, s).P99; p99 > ms(clearlyLate) {
+		s.Wrong(fmt.Sprintf("answers took %.0f ms at p99 while the fault lasted", p99))
+	}
+}
+
 // percentile99 is in milliseconds; of an answer that never came it is a minute.
 func percentile99(took []time.Duration) float64 {
 	n := len(took)

@@ -75,4 +75,32 @@ var All = []Guard{
 		Name: "retries", Why: "go-redis never retries by itself", File: "store/holds/store.go",
 		With: "options.MaxRetries = -1", Without: "options.MaxRetries = 3",
 	},
+	{
+		Name: "repeat", Why: "a request that was answered gets the same answer again", File: "lua/create.lua",
+		With: "    if #result == 1 then return nil end\n", Without: "    if true then return nil end\n",
+	},
+	{
+		Name: "release", Why: "only what is held lapses", File: "lua/release.lua",
+		With: "if h.r[STATE] ~= HELD or isLive(h) then", Without: "if isLive(h) then",
+	},
+	{
+		Name: "claimed", Why: "a supervisor claims confirms whose lease ran out", File: "lua/claim.lua",
+		With: "  if r[LEASE] > now then", Without: "  if true then",
+	},
+	{
+		Name: "pass", Why: "what ends something passes when Redis is out of memory", File: "lua/prelude.lua",
+		With: "  put('HDEL', key, '')\n", Without: "",
+	},
+	{
+		Name: "eviction", Why: "a server is not ready under a policy that drops counters or holds", File: "store/holds/settings.go",
+		With: `policy != "" && policy != "noeviction"`, Without: `policy == "unknown"`,
+	},
+	{
+		Name: "noscript", Why: "a script that Redis does not know is loaded again", File: "store/holds/queue.go",
+		With: `case refused(err, "NOSCRIPT"):`, Without: `case refused(err, "NOSCRIPTS"):`,
+	},
+	{
+		Name: "deadline", Why: "a decision that does not come in time is UNAVAILABLE", File: "server/inventory/inventory.go",
+		With: "timed := v.decisions.Context(ctx, time.Now())", Without: "timed := ctx",
+	},
 }

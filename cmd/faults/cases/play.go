@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-inventory/holdfast/cmd/faults/linear"
 	"github.com/holdfast-inventory/holdfast/cmd/faults/record"
 	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
@@ -44,6 +45,7 @@ type Stage struct {
 	books   *books.Books
 	before  []world.Vitals
 	history history.History
+	small   linear.Verdict
 	settled time.Duration // after healing; never: not within the limit
 	problem string        // that was left when it had not settled
 
@@ -132,6 +134,10 @@ func (s *Stage) run(ctx context.Context) error {
 	}
 	loading, stopLoad := context.WithCancel(ctx)
 	defer stopLoad()
+	small, err := s.beginSmall(loading)
+	if err != nil {
+		return err
+	}
 	watching, stopWatch := context.WithCancel(ctx)
 	defer stopWatch()
 	var watcher sync.WaitGroup
@@ -145,6 +151,7 @@ func (s *Stage) run(ctx context.Context) error {
 	})
 	calls := s.open.Run(loading, s.now())
 	injecting.Wait()
+	s.small = small.check()
 	s.history = history.History{
 		Allotment: s.books.Allotment, Capacity: s.load.Capacity, Window: s.load.Window, Buyer: plan.Buyer, Calls: calls,
 	}
@@ -162,7 +169,6 @@ func (s *Stage) run(ctx context.Context) error {
 	s.history.Stocks = s.stocks
 	finishing, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
-	var err error
 	if s.history.Final, err = s.books.Final(finishing, settled); err != nil {
 		s.scene.Wrong(err.Error())
 	}
@@ -258,6 +264,7 @@ func (s *Stage) judge(ctx context.Context) (*Played, error) {
 	for _, wrong := range s.scene.wrong {
 		p.fail("%s", wrong)
 	}
+	s.judgeSmall(p)
 	s.judgeVitals(ctx, p)
 	p.Story = s.history.Story(p.Verdict)
 	return p, s.write()

@@ -27,6 +27,9 @@ type Replica struct {
 // talkLimit is how long one who looks past the links waits for a Redis, which may stand still.
 const talkLimit = time.Second
 
+// syncPatience is for replicas; a Sentinel that stood still itself does nothing for 30 s.
+const syncPatience = time.Minute
+
 // Talk is a client of a Redis past every link.
 func Talk(addr string) *goredis.Client {
 	return goredis.NewClient(&goredis.Options{
@@ -187,7 +190,7 @@ func (w *World) replicate(ctx context.Context) error {
 func (w *World) InStep(ctx context.Context, replica *local.Redis) error {
 	client := Talk(replica.Addr())
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	ctx, cancel := context.WithTimeout(ctx, syncPatience)
 	defer cancel()
 	for {
 		info, err := client.Info(ctx, "replication").Result()

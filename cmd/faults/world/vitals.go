@@ -41,12 +41,12 @@ func (s *Server) Vitals(ctx context.Context) (Vitals, error) {
 		for _, m := range family.GetMetric() {
 			sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
-		switch {
-		case name == "go_goroutines":
+		switch name {
+		case "go_goroutines":
 			v.Goroutines = sum
-		case name == "process_open_fds":
+		case "process_open_fds":
 			v.Files = sum
-		case name == "go_memstats_heap_inuse_bytes":
+		case "go_memstats_heap_inuse_bytes":
 			v.HeapMiB = sum / (1 << 20)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 // Vitals are what a server's /metrics says of itself.
 type Vitals struct {
 	Goroutines, Files, HeapMiB float64
+	ClockJumps                 float64 // of Redis's clock, that it raised an alarm for
 }
 
 const scrapeLimit = 2 * time.Second
@@ -48,6 +49,8 @@ func (s *Server) Vitals(ctx context.Context) (Vitals, error) {
 			v.Files = sum
 		case "go_memstats_heap_inuse_bytes":
 			v.HeapMiB = sum / (1 << 20)
+		case "holdfast_redis_clock_jumps_total":
+			v.ClockJumps = sum
 		}
 	}
 	return v, nil

@@ -204,7 +204,7 @@ func (p *pinned) resume() {
 func (p *pinned) heal() {
 	for i, s := range p.set.Sentinels {
 		s.Resume()
-		p.links[i].Mend()
+		p.links[i].Heal()
 	}
 }
 

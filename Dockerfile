@@ -17,7 +17,7 @@ ARG VERSION=unknown
 ARG REVISION=unknown
 RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
 	-ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" \
-	-o /out/ ./cmd/...
+	-o /out/ ./cmd/holdfast ./cmd/launch
 
 FROM scratch
 ARG VERSION=unknown

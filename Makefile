@@ -10,6 +10,8 @@ ldflags  := -s -w -X main.version=$(version) -X main.revision=$(revision)
 
 # Settings of holdfast dev for `make run`, and flags for `make test` and `make bench`, such as: make run args=--ephemeral
 args ?=
+# For `make faults`, such as: make faults ARGS="--duration 10m --seed 7"
+ARGS ?= --short
 # Which packages `make test` works on.
 pkg ?= ./...
 
@@ -45,12 +47,17 @@ generate: third_party ## Generate the Go code of the proto files
 build: ## Build the commands into bin/
 	@scripts/setup go
 	@echo 'building bin/holdfast and bin/launch (the first time takes a minute or two)'
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(ldflags)' -o bin/ ./cmd/...
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(ldflags)' -o bin/ ./cmd/holdfast ./cmd/launch
 
 .PHONY: bench
 bench: ## Measure everything and write docs/performance.md, for an hour or more (args='--only launch' to choose)
 	@scripts/setup test
 	go run ./scripts/performance $(args)
+
+.PHONY: faults
+faults: ## Break what servers stand on, and check every promise, for two minutes (ARGS="--duration 10m --seed 7": at random)
+	@scripts/setup test
+	go run ./cmd/faults $(ARGS)
 
 .PHONY: image
 image: ## Build the container image, with the engine that is there

@@ -13,15 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-)
 
-// guard is one protection: the text that makes it, and the text that takes it out.
-type guard struct {
-	name, why string
-	file      string
-	with      string
-	without   string
-}
+	"github.com/holdfast-inventory/holdfast/cmd/faults/guards"
+)
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -42,19 +36,19 @@ func run(names []string) error {
 	defer func() { _ = os.RemoveAll(work) }()
 	copied := filepath.Join(work, "tree")
 	unnoticed := 0
-	for _, g := range guards {
-		if len(names) > 0 && !slices.Contains(names, g.name) {
+	for _, g := range guards.All {
+		if len(names) > 0 && !slices.Contains(names, g.Name) {
 			continue
 		}
-		noticed, err := g.try(root, copied)
+		noticed, err := try(g, root, copied)
 		if err != nil {
-			return fmt.Errorf("guard %s: %w", g.name, err)
+			return fmt.Errorf("guard %s: %w", g.Name, err)
 		}
 		if len(noticed) == 0 {
 			unnoticed++
 			noticed = []string{"NOT NOTICED"}
 		}
-		fmt.Printf("%-18s %-60s %s\n", g.name, g.why, strings.Join(noticed, ", "))
+		fmt.Printf("%-18s %-60s %s\n", g.Name, g.Why, strings.Join(noticed, ", "))
 	}
 	if unnoticed > 0 {
 		return fmt.Errorf("%d guards were not missed", unnoticed)
@@ -63,22 +57,23 @@ func run(names []string) error {
 }
 
 // try returns the tests that failed without the guard.
-func (g guard) try(root, tree string) ([]string, error) {
+func try(g guards.Guard, root, tree string) ([]string, error) {
 	if err := os.RemoveAll(tree); err != nil {
 		return nil, err
 	}
 	if err := copyTree(root, tree); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(tree, g.file)
+	path := filepath.Join(tree, g.File)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	if strings.Count(string(text), g.with) != 1 {
-		return nil, fmt.Errorf("%s has the guard's text %d times, want once", g.file, strings.Count(string(text), g.with))
+	without, err := g.Remove(string(text))
+	if err != nil {
+		return nil, err
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(text), g.with, g.without, 1)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(without), 0o600); err != nil {
 		return nil, err
 	}
 	names, err := failing(tree, "./server/inventory", "-run", "TestRandomCrashes", "-seeds", "3000", "-seed-time", "100s")

@@ -45,7 +45,7 @@ func open(ctx context.Context, holdfast string, servers int) (_ *private, err er
 	}
 	stores := program.Stores{PostgresURL: p.postgres.URL("postgres"), RedisURL: p.redis.URL()}
 	for range servers {
-		server, err := program.Serve(ctx, holdfast, stores)
+		server, err := program.Serve(ctx, holdfast, stores, program.Settings{})
 		if err != nil {
 			return p, err
 		}

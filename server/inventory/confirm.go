@@ -119,6 +119,7 @@ type drive struct {
 	holds []store.PlacedHold                               // still without a sale
 	begun []store.Begun                                    // those of holds that pin found CONFIRMING
 	sales map[store.HoldID]store.Sale
+	fresh bool // Redis has been found to have the ledger's epoch, and what it refused was asked again since
 }
 
 func newDrive(v *Inventory, c confirmation, holds []store.PlacedHold) *drive {
@@ -200,7 +201,8 @@ func (d *drive) take(id store.HoldID, sale store.Sale) {
 }
 
 // ask looks a hold that begin refused up in the ledger, which may know its sale: of a hold that has
-// no record any more, or of an earlier one of the same id. A caller who is told that a hold has ended refunds the buyer.
+// no record any more, or of an earlier one of the same id. A caller who is told that a hold has ended refunds the buyer, so
+// that is only believed of a Redis that is not of the past: nil, if it is to be asked again.
 func (d *drive) ask(ctx context.Context, refused error) error {
 	id, known := d.asked(refused)
 	if id == (store.HoldID{}) {
@@ -217,6 +219,9 @@ func (d *drive) ask(ctx context.Context, refused error) error {
 		return &store.Refusal{Reason: store.HoldCancelled, Allotment: id.Allotment, HoldID: id.String()}
 	case found && !o.Shrink && (!known || o.Verdict.Kind == store.VerdictSold || o.Verdict.Kind == store.VerdictRefusedOrder && o.OrderID == d.order):
 		return verdictRefusal(id, d.order, o.Verdict)
+	case !d.fresh:
+		d.fresh = true
+		return d.v.upToDate(ctx, d.holds, id)
 	case known:
 		return refused
 	}

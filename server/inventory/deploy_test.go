@@ -150,47 +150,104 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	b.kept()
 }
 
-// F19: one server is cut off from the Sentinels and pinned to the old master, which comes back. What it grants never becomes
-// a sale, it does not raise epochs, and it goes over when it can ask again.
-func TestServerPinnedToAnOldMaster(t *testing.T) {
-	t.Parallel()
-	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})
-	w := newWorld(t, 1, onSet(set.URL(), set.Servers[0], holds.Durability{}))
-	url := set.URL()
-	var links []*storetest.Link
-	for _, s := range set.Sentinels {
-		links = append(links, storetest.NewLink(t, s.Addr()))
-		url = strings.Replace(url, s.Addr(), links[len(links)-1].Addr(), 1)
+// pinned is a server that is cut off from the Sentinels, who have named another master than the one that it knows.
+type pinned struct {
+	t         *testing.T
+	world     *world // of the other server
+	pinned    *replica
+	allotment string // of ten units
+	set       *local.RedisSentinel
+	links     []*storetest.Link
+}
+
+// pinOne has the old master stand still until resume.
+func pinOne(t *testing.T) *pinned {
+	t.Helper()
+	p := &pinned{t: t, set: storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})}
+	w := newWorld(t, 1, onSet(p.set.URL(), p.set.Servers[0], holds.Durability{}))
+	url := p.set.URL()
+	for _, s := range p.set.Sentinels {
+		p.links = append(p.links, storetest.NewLink(t, s.Addr()))
+		url = strings.Replace(url, s.Addr(), p.links[len(p.links)-1].Addr(), 1)
 	}
 	w.redisURL = url
-	pinned := w.start(true)
+	p.world, p.pinned = w, w.start(true)
 	w.replicas = w.replicas[:1] // the others' calls are not for it
-	a := w.open(10)
-	if _, err := pinned.Availability(w.ctx(), a); err != nil {
-		t.Fatal(err)
-	}
-	old := set.Servers[0]
-	for _, link := range links {
+	p.allotment = w.open(10)
+	w.until(func() error {
+		_, err := p.pinned.Availability(w.ctx(), p.allotment)
+		return err
+	})
+	for _, link := range p.links {
 		link.Cut()
 	}
-	must(t, old.Pause())
+	must(t, p.set.Servers[0].Pause())
 	w.until(func() error {
-		if now, err := set.Master(t.Context()); err != nil || now == old {
+		if now, err := p.set.Master(t.Context()); err != nil || now == p.set.Servers[0] {
 			return fmt.Errorf("no other master yet: %w", err)
 		}
 		return nil
 	})
+	return p
+}
+
+// resume lets the old master go on, and stops the Sentinels, who would demote it.
+func (p *pinned) resume() {
+	p.t.Helper()
+	for _, s := range p.set.Sentinels {
+		must(p.t, s.Pause())
+	}
+	p.set.Servers[0].Resume()
+}
+
+// heal lets the pinned server ask the Sentinels again.
+func (p *pinned) heal() {
+	for i, s := range p.set.Sentinels {
+		s.Resume()
+		p.links[i].Heal()
+	}
+}
+
+// F10: the pinned server does not know what the new master has granted, and must not say of such a hold that it has ended: its
+// caller would refund the buyer of what can still be sold.
+func TestPinnedServerEndsNoHold(t *testing.T) {
+	t.Parallel()
+	p := pinOne(t)
+	w := p.world
+	h := insistOn(t, func() (store.Hold, error) { return w.tryHold(0, p.allotment, "buyer", "r1", 1) })
+	p.resume()
+	w.until(func() error {
+		_, err := p.pinned.Availability(w.ctx(), p.allotment)
+		return err
+	})
+	_, err := p.pinned.ConfirmHold(w.ctx(), store.ConfirmHold{ID: h.ID, OrderID: "order"})
+	wantTrouble(t, err)
+	for name, ask := range map[string]func(context.Context, store.HoldID) (store.Hold, error){
+		"GetHold": p.pinned.Hold, "ExtendHold": p.pinned.ExtendHold, "CancelHold": p.pinned.CancelHold,
+	} {
+		if _, err := ask(w.ctx(), h.ID); !isTrouble(err) {
+			t.Errorf("%s at the pinned server: %v, want trouble", name, err)
+		}
+	}
+	if _, err := w.tryConfirm(0, h, "order"); err != nil {
+		t.Errorf("the hold cannot be confirmed at the new master: %v", err)
+	}
+}
+
+// F19: one server is cut off from the Sentinels and pinned to the old master, which comes back. What it grants never becomes
+// a sale, it does not raise epochs, and it goes over when it can ask again.
+func TestServerPinnedToAnOldMaster(t *testing.T) {
+	t.Parallel()
+	p := pinOne(t)
+	w, pinned, a := p.world, p.pinned, p.allotment
 	for i := range 10 {
 		h := insistOn(t, func() (store.Hold, error) { return w.tryHold(0, a, fmt.Sprint("buyer-", i), "r1", 1) })
 		if i < 5 {
 			w.confirm(h, fmt.Sprint("order-", i))
 		}
 	}
-	for _, s := range set.Sentinels {
-		must(t, s.Pause()) // else they would demote the old one; the first server has adopted on the new one
-	}
 	epoch := w.epoch(a)
-	old.Resume()
+	p.resume()
 	ghosts := 0
 	w.until(func() error {
 		h, err := pinned.CreateHold(w.ctx(), fmt.Sprint("ghost-", ghosts), "r1", line(a, 1))
@@ -209,10 +266,7 @@ func TestServerPinnedToAnOldMaster(t *testing.T) {
 	if now := w.epoch(a); now != epoch {
 		t.Errorf("the epoch is %d, was %d: the pinned server adopts", now, epoch)
 	}
-	for i, s := range set.Sentinels {
-		s.Resume()
-		links[i].Mend()
-	}
+	p.heal()
 	w.until(func() error {
 		_, err := pinned.CreateHold(w.ctx(), "late", "r1", line(a, 1))
 		if refusalOf(err) != store.AllHeld && refusalOf(err) != store.SoldOut {

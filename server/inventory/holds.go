@@ -3,6 +3,8 @@ package inventory
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
@@ -70,10 +72,44 @@ func (v *Inventory) remembered(ctx context.Context, id store.HoldID) (store.Hold
 	if err != nil {
 		return store.Hold{}, err
 	}
-	if !found || o.Shrink {
-		return store.Hold{}, v.unknownHold(ctx, id)
+	if found && !o.Shrink {
+		return outcomeHold(o), nil
 	}
-	return outcomeHold(o), nil
+	placed, err := v.places.hold(ctx, id)
+	if err == nil {
+		err = v.upToDate(ctx, []store.PlacedHold{placed}, id)
+	}
+	if err != nil {
+		return store.Hold{}, err
+	}
+	return store.Hold{}, v.unknownHold(ctx, id)
+}
+
+// upToDate is an error if the Redis that has one of the holds is known to have been replaced, as the ledger has a newer epoch: a
+// server that is cut off from those who name the master may go on asking it, and must not say of holds that they have ended.
+func (v *Inventory) upToDate(ctx context.Context, holds []store.PlacedHold, id store.HoldID) error {
+	i := slices.IndexFunc(holds, func(h store.PlacedHold) bool { return h.ID == id })
+	if i < 0 {
+		return nil
+	}
+	place := holds[i].Place
+	row, err := v.ledger.Allotment(ctx, place.Allotment)
+	if store.Refused(err, store.AllotmentNotFound) != nil || (err == nil && row.Retired) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var found []store.Counters
+	err = v.adopted(ctx, func(ctx context.Context) error {
+		found, err = v.redis.Counters(ctx, []store.Place{place})
+		return err
+	})
+	if err == nil && found[0].Epoch < row.Epoch {
+		v.adopter.suspect(place)
+		err = fmt.Errorf("%w: the ledger has a newer epoch than Redis", store.ErrUnavailable)
+	}
+	return err
 }
 
 func (v *Inventory) outcome(ctx context.Context, id store.HoldID) (store.Outcome, bool, error) {

@@ -133,7 +133,7 @@ func TestPinnedToAnOldMaster(t *testing.T) {
 	must(t, err) // and so nothing was changed there
 	for i, s := range set.Sentinels {
 		s.Resume()
-		links[i].Mend()
+		links[i].Heal()
 	}
 	f.opened("show", 1000)
 	if got := f.node0().addr; got != other.Addr() {

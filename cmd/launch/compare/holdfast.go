@@ -65,7 +65,7 @@ func openHoldfast(ctx context.Context, e *env) (_ shop, err error) {
 
 // serve starts a server on the stores of the other ways.
 func serve(ctx context.Context, e *env) (*program.Server, error) {
-	return program.Serve(ctx, e.settings.Holdfast, program.Stores{PostgresURL: e.stores.postgresURL, RedisURL: e.stores.redisURL})
+	return program.Serve(ctx, e.settings.Holdfast, program.Stores{PostgresURL: e.stores.postgresURL, RedisURL: e.stores.redisURL}, program.Settings{})
 }
 
 func (s *holdfast) server() *program.Child {

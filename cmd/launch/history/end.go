@@ -67,7 +67,7 @@ func (t *trial) judgeSales(f *Final) int64 {
 			t.hold.broken("hold %s, order %s: a sale whose confirm was refused", s.HoldID, s.Order)
 		case s.Quantity != l.quantity || s.Cancelled != 0 || s.Order != t.Buyer(l.buyer).Order:
 			t.once.broken("hold %s: %d units asked for under order %s, sold: %+v", s.HoldID, l.quantity, t.Buyer(l.buyer).Order, s)
-		case s.Token != l.hold.Token:
+		case s.Token != l.hold.Token && !t.isLost(l):
 			t.fenced.broken("hold %s has token %v, its sale %v", s.HoldID, l.hold.Token, s.Token)
 		}
 	}
@@ -99,13 +99,14 @@ func (t *trial) judgeList(f *Final) {
 		}
 		h, there := listed[l.hold.ID]
 		switch {
+		case !there && t.isLost(l):
 		case !there:
 			t.hold.broken("hold %s: the server does not know it any more", l.hold.ID)
-		case h.Token != l.hold.Token || h.Quantity != l.quantity:
+		case h.Quantity != l.quantity || (h.Token != l.hold.Token && !t.isLost(l)):
 			t.hold.broken("hold %s: %d units %v were answered, the server has %d %v", h.ID, l.quantity, l.hold.Token, h.Quantity, h.Token)
 		case l.soldTold != never && h.State != Sold:
 			t.hold.broken("hold %s: its buyer was told that it is sold, and it is %s", h.ID, h.State)
-		case l.pinTold != never && (h.State == Held || h.State == Lapsed):
+		case l.pinTold != never && (h.State == Held || h.State == Lapsed) && !t.isLost(l):
 			t.hold.broken("hold %s: it is %s, though its confirm had begun", h.ID, h.State)
 		case h.State == Cancelled:
 			t.hold.broken("hold %s is cancelled, which nobody asked for", h.ID)

@@ -48,6 +48,7 @@ type Call struct {
 	Attempt uint8 // 0: the first; others repeat what met trouble
 	Repeat  bool  // a request that was sent before, sent again on purpose
 	Buyer   int32
+	Server  string // that answered; empty: none did
 
 	Intended time.Duration // when it should have been sent
 	Sent     time.Duration // it was sent not before
@@ -141,4 +142,5 @@ type History struct {
 	Calls     []*Call // in the order of sending
 	Stocks    []Stock // in the order of sending
 	Final     *Final  // nil: it could not be read
+	Faults    []Fault // what was broken on purpose
 }

@@ -27,6 +27,9 @@ type life struct {
 	pinTold   time.Duration // an answer had said by then that its confirm has begun, which then ends it; never: none did
 	lapseTold time.Duration // an answer had said by then that it has lapsed; never: none did
 	open      bool          // whether it was sold is not known from answers
+
+	lost time.Duration // a fault may have lost it then; never: none can have
+	gone bool          // and it is seen to have been lost
 }
 
 // lives returns the hold of each buyer, in the order of their first calls.
@@ -38,7 +41,7 @@ func (h *History) lives() []*life {
 		if l == nil {
 			l = &life{
 				buyer: c.Buyer, quantity: h.Buyer(c.Buyer).Quantity, from: never, known: never, asked: never, confirmed: never,
-				soldTold: never, pinTold: never, lapseTold: never,
+				soldTold: never, pinTold: never, lapseTold: never, lost: never,
 			}
 			byBuyer[c.Buyer] = l
 			all = append(all, l)
@@ -50,7 +53,11 @@ func (h *History) lives() []*life {
 		l.gather(h.Window)
 	}
 	h.resolve(all)
-	prolong(all)
+	if h.Faults == nil {
+		prolong(all)
+	} else {
+		h.endure(all)
+	}
 	return all
 }
 
@@ -184,7 +191,7 @@ func (h *History) resolve(all []*life) {
 		there[hold.Buyer] = true
 	}
 	for _, l := range all {
-		if l.hold == nil && l.from != never && !there[h.Buyer(l.buyer).ID] {
+		if l.hold == nil && l.from != never && !there[h.Buyer(l.buyer).ID] && !h.forgotten(l) {
 			l.from = never // nothing came of it
 		}
 	}
@@ -217,11 +224,12 @@ func peak(lives []*life) (units int64, at time.Duration) {
 func certain(lives []*life) *steps {
 	var s steps
 	for _, l := range lives {
-		if l.soldTold != never && l.soldTold <= l.lapseFirst {
+		until := min(l.lapseFirst, l.lost)
+		if l.soldTold != never && l.soldTold <= until {
 			s.add(min(l.known, l.soldTold), never, l.quantity)
 			continue
 		}
-		s.add(l.known, l.lapseFirst, l.quantity)
+		s.add(l.known, until, l.quantity)
 		s.add(l.soldTold, never, l.quantity)
 	}
 	return &s

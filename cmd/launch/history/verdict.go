@@ -24,6 +24,8 @@ type Verdict struct {
 	Refusals int64 `json:"refusals"`
 	// ValidRefusals is how many of those were refused although enough was free all the time.
 	ValidRefusals int64 `json:"valid_refusals"`
+	// Lost is how many acknowledged holds a fault that may lose them has lost, as far as can be seen.
+	Lost int64 `json:"lost,omitempty"`
 }
 
 // Promise is one of R1 to R6.

@@ -181,6 +181,7 @@ func (o *Open) handle(a *wire.Answer) {
 		return
 	}
 	read(c, a)
+	c.Server = a.Address()
 	first := c.Kind == history.CreateHold && c.Outcome == history.Done && !o.holding[c.Buyer].Swap(true)
 	if first && c.Hold.State == history.Held {
 		o.planConfirm(c)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -49,6 +50,20 @@ func (c *Child) Err() error { return c.err }
 
 // Kill ends it at once.
 func (c *Child) Kill() { _ = c.cmd.Process.Kill() } // it may have ended
+
+// Pause makes it stand still: its connections stay open, and nobody answers.
+func (c *Child) Pause() error { return c.signal("STOP") }
+
+// Resume lets it go on, with what has piled up in its sockets.
+func (c *Child) Resume() error { return c.signal("CONT") }
+
+// signal sends what has no name on every system that we build for.
+func (c *Child) signal(name string) error {
+	if output, err := exec.Command("kill", "-"+name, strconv.Itoa(c.PID())).CombinedOutput(); err != nil {
+		return fmt.Errorf("kill -%s %d: %w: %s", name, c.PID(), err, output)
+	}
+	return nil
+}
 
 // Stop asks it to end, and makes it.
 func (c *Child) Stop(patience time.Duration) error {

@@ -19,7 +19,10 @@ const (
 // Stores are what a server works on.
 type Stores struct{ PostgresURL, RedisURL string }
 
-// Server is a Holdfast server that we started, with the settings that ship.
+// Settings are those that differ from what ships.
+type Settings struct{ Flags, Environment []string }
+
+// Server is a Holdfast server that we started.
 type Server struct {
 	*Child
 
@@ -28,19 +31,22 @@ type Server struct {
 
 // Serve brings the tables up and starts the server, and returns when it is ready. path is where the program is; empty:
 // beside ours, or in PATH.
-func Serve(ctx context.Context, path string, stores Stores) (_ *Server, err error) {
+func Serve(ctx context.Context, path string, stores Stores, settings Settings) (_ *Server, err error) {
 	if path, err = findHoldfast(path); err != nil {
 		return nil, err
 	}
 	environment := append(withoutSettings(os.Environ()),
 		"HOLDFAST_POSTGRES_URL="+stores.PostgresURL, "HOLDFAST_REDIS_URL="+stores.RedisURL) // not for all to see in ps
+	environment = append(environment, settings.Environment...)
 	migrate := exec.CommandContext(ctx, path, "migrate")
 	migrate.Env = environment
 	if output, err := migrate.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("holdfast migrate: %w\n%s", err, output)
 	}
 	s := &Server{log: newServerLog()}
-	cmd := exec.Command(path, "serve", "--grpc-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0", "--drain-delay=0s", "--log-format=json")
+	cmd := exec.Command(path, append([]string{
+		"serve", "--grpc-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0", "--drain-delay=0s", "--log-format=json",
+	}, settings.Flags...)...)
 	cmd.Env, cmd.Stderr = environment, s.log
 	if s.Child, err = Start(cmd); err != nil {
 		return nil, err
@@ -58,7 +64,7 @@ func Serve(ctx context.Context, path string, stores Stores) (_ *Server, err erro
 	case <-time.After(readyPatience):
 		return nil, fmt.Errorf("holdfast was not ready within %v:\n%s", readyPatience, s.Tail())
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("holdfast was not ready: %w:\n%s", ctx.Err(), s.Tail())
 	}
 }
 

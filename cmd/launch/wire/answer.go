@@ -25,8 +25,13 @@ type Answer struct {
 	conn *conn
 }
 
-// Address is that of the server whose connection it came by.
-func (a *Answer) Address() string { return a.conn.slot.address }
+// Address is that of the server whose connection it came by; empty: nothing was sent.
+func (a *Answer) Address() string {
+	if a.conn == nil {
+		return ""
+	}
+	return a.conn.slot.address
+}
 
 // Send makes another call over the connection that the answer came by. It goes out when what has been read is
 // handled.

@@ -1,0 +1,290 @@
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/cmd/faults/linear"
+	"github.com/holdfast-inventory/holdfast/cmd/faults/record"
+	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
+)
+
+const (
+	createLimit = 20 * time.Second
+	calmBefore  = 1500 * time.Millisecond // of the load, before the fault
+	calmAfter   = 2 * time.Second
+	longestLoad = 10 * time.Minute
+	settleLimit = 5 * time.Second // after healing, until all adds up
+	restLimit   = 30 * time.Second
+	readEvery   = 50 * time.Millisecond
+)
+
+// Stage is where a case is played.
+type Stage struct {
+	World   *world.World
+	Long    bool
+	Seed    uint64
+	Scratch string // where histories go
+	Case    Case
+	Next    string // the program with another version of its scripts, if the case needs it
+
+	load    Load
+	start   time.Time
+	scene   *Scene
+	open    *load.Open
+	books   *books.Books
+	before  []world.Vitals
+	history history.History
+	small   linear.Verdict
+	settled time.Duration // after healing; never: not within the limit
+	problem string        // that was left when it had not settled
+
+	mu     sync.Mutex
+	stocks []history.Stock
+}
+
+// Played is what came of it.
+type Played struct {
+	Result  record.Result
+	History *history.History
+	Verdict *history.Verdict
+	Story   []string // of the worst breach
+}
+
+func (p *Played) fail(format string, args ...any) {
+	p.Result.Failures = append(p.Result.Failures, fmt.Sprintf(format, args...))
+}
+
+// Play lets callers call, injects the fault, and judges. An error: it could not be played.
+func (s *Stage) Play(ctx context.Context) (*Played, error) {
+	s.start = time.Now()
+	s.load = s.Case.Load.filled(s.Long)
+	allotment := strings.ToLower(s.Case.Row.Case) + fmt.Sprintf("-%d", s.start.UnixNano())
+	s.scene = &Scene{
+		World: s.World, Long: s.Long, Rand: rand.New(rand.NewPCG(s.Seed, 1)), //nolint:gosec // faults are drawn, no secrets
+		Allotment: allotment, Next: s.Next, now: s.now, silent: map[string]bool{},
+	}
+	last := s.World.Servers[len(s.World.Servers)-1]
+	var err error
+	if s.books, err = books.Open(last.Callers.Addr(), "", allotment, s.now); err != nil {
+		return nil, err
+	}
+	defer s.books.Close()
+	s.scene.books = s.books
+	creating, cancel := context.WithTimeout(ctx, createLimit)
+	defer cancel()
+	if err := s.books.Create(creating, s.load.Capacity, s.load.Window); err != nil {
+		return nil, err
+	}
+	if s.before, err = s.vitals(ctx); err != nil {
+		return nil, err
+	}
+	before, err := s.World.Epoch(ctx, allotment)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.run(ctx); err != nil {
+		return nil, err
+	}
+	after, err := s.World.Epoch(ctx, allotment)
+	if err != nil {
+		return nil, err
+	}
+	if after > before {
+		s.scene.Hit("adopts", int(after-before))
+	}
+	return s.judge(ctx)
+}
+
+func (s *Stage) now() time.Duration { return time.Since(s.start) }
+
+func (s *Stage) vitals(ctx context.Context) ([]world.Vitals, error) {
+	var all []world.Vitals
+	for _, server := range s.World.Servers {
+		v, err := server.Vitals(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// run sends the load and injects the fault meanwhile, and waits until all is at rest.
+func (s *Stage) run(ctx context.Context) error {
+	plan := load.NewPlan(load.Crowd{
+		Requests: s.load.Rate * int(longestLoad.Seconds()), Duration: longestLoad, Two: 0.3, Repeat: 0.05, Completion: 0.5,
+		Window: s.load.Window, Seed: s.Seed,
+	})
+	s.open = &load.Open{
+		Plan: plan, Allotment: s.books.Allotment, Addresses: s.World.Addresses(), Connections: 2 * len(s.World.Servers), Retries: 3, Start: s.start,
+	}
+	if err := s.open.Connect(ctx); err != nil {
+		return err
+	}
+	loading, stopLoad := context.WithCancel(ctx)
+	defer stopLoad()
+	small, err := s.beginSmall(loading)
+	if err != nil {
+		return err
+	}
+	watching, stopWatch := context.WithCancel(ctx)
+	defer stopWatch()
+	var watcher sync.WaitGroup
+	watcher.Go(func() { s.books.Watch(watching, readEvery, s.note) })
+	var injected error
+	var injecting sync.WaitGroup
+	injecting.Go(func() {
+		defer stopLoad()
+		injected = s.inject(ctx)
+		s.scene.loadEnd = s.now()
+	})
+	calls := s.open.Run(loading, s.now())
+	injecting.Wait()
+	s.small = small.check()
+	s.history = history.History{
+		Allotment: s.books.Allotment, Capacity: s.load.Capacity, Window: s.load.Window, Buyer: plan.Buyer, Calls: calls,
+	}
+	for _, f := range s.scene.faults {
+		s.history.Faults = append(s.history.Faults, *f)
+	}
+	if injected != nil {
+		stopWatch()
+		watcher.Wait()
+		return injected
+	}
+	settled := s.rest(ctx)
+	stopWatch()
+	watcher.Wait()
+	s.history.Stocks = s.stocks
+	finishing, cancel := context.WithTimeout(ctx, createLimit)
+	defer cancel()
+	if s.history.Final, err = s.books.Final(finishing, settled); err != nil {
+		s.scene.Wrong(err.Error())
+	}
+	return nil
+}
+
+// inject waits, breaks, mends, and waits again.
+func (s *Stage) inject(ctx context.Context) error {
+	if err := pause(ctx, calmBefore); err != nil {
+		return err
+	}
+	err := s.Case.Inject(ctx, s.scene)
+	healed := s.now()
+	if err != nil {
+		return errors.Join(err, s.World.Mend(ctx))
+	}
+	s.settle(ctx, healed)
+	return pause(ctx, calmAfter-min(calmAfter, s.now()-healed))
+}
+
+// settle waits until both stores add up after healing, while callers go on.
+func (s *Stage) settle(ctx context.Context, healed time.Duration) {
+	for s.settled = never; s.now()-healed < settleLimit; {
+		b, err := s.World.Books(ctx, s.books.Allotment)
+		switch {
+		case err != nil:
+			s.problem = err.Error()
+		case b.Problem(false) != "":
+			s.problem = b.Problem(false)
+		default:
+			s.settled = s.now() - healed
+			return
+		}
+		if pause(ctx, readEvery) != nil {
+			return
+		}
+	}
+}
+
+// rest waits until nothing is held and nothing is under way, and tells whether that came true.
+func (s *Stage) rest(ctx context.Context) bool {
+	problem := ""
+	for began := s.now(); s.now()-began < s.load.Window+restLimit; {
+		b, err := s.World.Books(ctx, s.books.Allotment)
+		switch {
+		case err != nil:
+			problem = err.Error()
+		case b.Held != 0 || b.Confirming != 0 || b.Shrinking != 0:
+			problem = fmt.Sprintf("%d held, %d confirming, %d shrinking", b.Held, b.Confirming, b.Shrinking)
+		default:
+			if problem = b.Problem(true); problem == "" {
+				return true
+			}
+		}
+		if pause(ctx, readEvery) != nil {
+			break
+		}
+	}
+	s.scene.Wrong("not at rest after every deadline: " + problem)
+	return false
+}
+
+func (s *Stage) note(stock history.Stock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stocks = append(s.stocks, stock)
+}
+
+// judge says what was found.
+func (s *Stage) judge(ctx context.Context) (*Played, error) {
+	p := &Played{History: &s.history, Verdict: history.Judge(&s.history)}
+	if s.Case.Check != nil {
+		s.Case.Check(s.scene, &s.history)
+	}
+	p.Result = record.Result{Case: s.Case.Row.Case, Date: time.Now().UTC(), Long: s.Long, Seed: s.Seed}
+	p.Result.Calls = count(&s.history, p.Verdict)
+	p.Result.Times = times(&s.history, s.scene)
+	p.Result.Times.Settled = ms(s.settled)
+	for _, promise := range p.Verdict.Promises {
+		for _, breach := range promise.Examples {
+			if forgiven := s.forgiven(breach); forgiven != "" {
+				s.scene.Hit(forgiven, 1)
+				continue
+			}
+			p.fail("%s %s: %s", promise.ID, promise.Name, breach)
+		}
+	}
+	p.Result.Hits = s.scene.hits
+	if s.settled == never {
+		p.Result.Times.Settled = ms(settleLimit)
+		p.fail("the stores did not add up within %v of healing: %s", settleLimit, s.problem)
+	}
+	for _, wrong := range s.scene.wrong {
+		p.fail("%s", wrong)
+	}
+	s.judgeSmall(p)
+	s.judgeVitals(ctx, p)
+	p.Story = s.history.Story(p.Verdict)
+	return p, s.write()
+}
+
+// forgiven is the part of a breach's text by which it is forgiven; empty: it is not.
+func (s *Stage) forgiven(breach string) string {
+	for _, part := range s.Case.Forgive {
+		if strings.Contains(breach, part) {
+			return part
+		}
+	}
+	return ""
+}
+
+// write leaves the history in a file.
+func (s *Stage) write() error {
+	file, err := os.Create(filepath.Join(s.Scratch, s.books.Allotment+".jsonl"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.history.Write(file), file.Close())
+}

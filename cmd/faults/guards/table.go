@@ -1,0 +1,106 @@
+package guards
+
+// All are the protections of docs/design.md, in the order of the protocol.
+var All = []Guard{
+	{
+		Name: "need", Why: "a request that finds too little releases what has lapsed", File: "lua/create.lua",
+		With:    "return nil end\n  local tags = due(a)",
+		Without: "return nil end\n  local tags = nil",
+	},
+	{
+		Name: "stock", Why: "a hold is granted only from what is available", File: "lua/create.lua",
+		With: "  if a.available >= q then return nil end", Without: "  if a.available >= q - 1 then return nil end",
+	},
+	{
+		Name: "identity", Why: "a script works only on the server its allotment was adopted on", File: "lua/prelude.lua",
+		With: " or string.sub(text, 1, 40) ~= identity then", Without: " then",
+	},
+	{
+		Name: "adopting", Why: "scripts refuse while an allotment is being adopted", File: "lua/prelude.lua",
+		With: "format ~= FORMAT or v[2] or", Without: "format ~= FORMAT or",
+	},
+	{
+		Name: "claim", Why: "a step of an adopt checks its claim", File: "lua/parts/adopt.lua",
+		With: "return master and not v.err and v[1] == claim and v[2] == identity", Without: "return master",
+	},
+	{
+		Name: "renewal", Why: "only a claim that is in force can be renewed", File: "lua/adopt_begin.lua",
+		With: "if mode == '1' and not claimed(a, claim)", Without: "if false",
+	},
+	{
+		Name: "feed", Why: "Redis accepts exactly the next number of the feed", File: "lua/feed.lua",
+		With: "  if number <= a.feed then return {S.OK} end\n  if number ~= a.feed + 1 then return {S.GAP} end\n", Without: "",
+	},
+	{
+		Name: "token", Why: "finish compares the outcome's token with the record's", File: "lua/finish.lua",
+		With: "local same = r[EPOCH] == v.epoch and r[SEQ] == v.seq", Without: "local same = true",
+	},
+	{
+		Name: "once", Why: "a hold that has ended is not ended again", File: "lua/finish.lua",
+		With: "if r[STATE] == HELD or r[STATE] == CONFIRMING then", Without: "if true then",
+	},
+	{
+		Name: "pin", Why: "a confirm that began cannot lapse", File: "lua/begin.lua",
+		With: "    put('ZREM', a.deadlines, h.tag)\n", Without: "    put('ZADD', a.deadlines, deadline(h), h.tag)\n    r[LEASE] = 0\n",
+	},
+	{
+		Name: "outcome", Why: "the outcome row is looked up before epoch and capacity", File: "store/ledger/decide.go",
+		With: "		outcome, exists := b.outcomes[line.ID]", Without: "		outcome, exists := store.Outcome{}, false",
+	},
+	{
+		Name: "refused-row", Why: "a refusal for good leaves a row", File: "store/ledger/decide.go",
+		With: "	b.changed[line.ID] = true", Without: "	if kind == store.VerdictSold {\n		b.changed[line.ID] = true\n	}",
+	},
+	{
+		Name: "epoch", Why: "the ledger step compares the epoch", File: "store/ledger/decide.go",
+		With: "return !exists || allotment.epoch != line.Epoch", Without: "return !exists || allotment.epoch < 0",
+	},
+	{
+		Name: "assumed-epoch", Why: "a sale that was written without reading is conditional on the epoch", File: "store/ledger/settlement.go",
+		With: "where id = $1::text and epoch = $4::bigint", Without: "where id = $1::text and $4::bigint > 0",
+	},
+	{
+		Name: "assumed-outcome", Why: "a sale that was written without reading does not replace an outcome", File: "store/ledger/settlement.go",
+		With: "where o.verdict = 'REFUSED' and $18::boolean", Without: "where o.verdict = 'REFUSED' and ($18::boolean or true)",
+	},
+	{
+		Name: "row-lock", Why: "the ledger step locks the allotment's row", File: "store/ledger/settlement.go",
+		With: "where id = any($1::text[]) order by id for update)", Without: "where id = any($1::text[]) order by id)",
+	},
+	{
+		Name: "stale", Why: "STALE never ends a hold", File: "server/inventory/confirm.go",
+		With: "		if verdict.Kind == store.VerdictStale {\n			return true", Without: "		if verdict.Kind == store.VerdictStale {\n			verdicts[0].Kind = store.VerdictRefusedCart\n			for i := range verdicts {\n				verdicts[i].Kind = store.VerdictRefusedCart\n			}\n			return false",
+	},
+	{
+		Name: "retries", Why: "go-redis never retries by itself", File: "store/holds/store.go",
+		With: "options.MaxRetries = -1", Without: "options.MaxRetries = 3",
+	},
+	{
+		Name: "repeat", Why: "a request that was answered gets the same answer again", File: "lua/create.lua",
+		With: "    if #result == 1 then return nil end\n", Without: "    if true then return nil end\n",
+	},
+	{
+		Name: "release", Why: "only what is held lapses", File: "lua/release.lua",
+		With: "if h.r[STATE] ~= HELD or isLive(h) then", Without: "if isLive(h) then",
+	},
+	{
+		Name: "claimed", Why: "a supervisor claims confirms whose lease ran out", File: "lua/claim.lua",
+		With: "  if r[LEASE] > now then", Without: "  if true then",
+	},
+	{
+		Name: "pass", Why: "what ends something passes when Redis is out of memory", File: "lua/prelude.lua",
+		With: "  put('HDEL', key, '')\n", Without: "",
+	},
+	{
+		Name: "eviction", Why: "a server is not ready under a policy that drops counters or holds", File: "store/holds/settings.go",
+		With: `policy != "" && policy != "noeviction"`, Without: `policy == "unknown"`,
+	},
+	{
+		Name: "noscript", Why: "a script that Redis does not know is loaded again", File: "store/holds/queue.go",
+		With: `case refused(err, "NOSCRIPT"):`, Without: `case refused(err, "NOSCRIPTS"):`,
+	},
+	{
+		Name: "deadline", Why: "a decision that does not come in time is UNAVAILABLE", File: "server/inventory/inventory.go",
+		With: "timed := v.decisions.Context(ctx, time.Now())", Without: "timed := ctx",
+	},
+}

@@ -232,6 +232,7 @@ func TestPinnedServerEndsNoHold(t *testing.T) {
 	if _, err := w.tryConfirm(0, h, "order"); err != nil {
 		t.Errorf("the hold cannot be confirmed at the new master: %v", err)
 	}
+	p.heal()
 }
 
 // F19: one server is cut off from the Sentinels and pinned to the old master, which comes back. What it grants never becomes

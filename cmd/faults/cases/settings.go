@@ -248,6 +248,9 @@ func clockCase(name string, seconds int64) Case {
 	}
 }
 
+// firstLook is within what each server has looked at a new allotment, and so at the clock of its Redis.
+const firstLook = 5 * time.Second
+
 func needsCompiler() string {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		return "there is no C compiler (gcc) to make the clock with"
@@ -256,6 +259,9 @@ func needsCompiler() string {
 }
 
 func moveClock(ctx context.Context, s *Scene, seconds int64) error {
+	if err := pause(ctx, firstLook); err != nil {
+		return err
+	}
 	alarms := s.clockJumps(ctx)
 	healed := s.Fault("Redis's clock jumps by "+strconv.FormatInt(seconds, 10)+" s", true)
 	if err := s.MoveClock(time.Duration(seconds) * time.Second); err != nil {

@@ -10,8 +10,6 @@ ldflags  := -s -w -X main.version=$(version) -X main.revision=$(revision)
 
 # Settings of holdfast dev for `make run`, and flags for `make test` and `make bench`, such as: make run args=--ephemeral
 args ?=
-# For `make faults`, such as: make faults ARGS="--duration 10m --seed 7"
-ARGS ?= --short
 # Which packages `make test` works on.
 pkg ?= ./...
 
@@ -55,9 +53,9 @@ bench: ## Measure everything and write docs/performance.md, for an hour or more 
 	go run ./scripts/performance $(args)
 
 .PHONY: faults
-faults: ## Break what servers stand on, and check every promise, for two minutes (ARGS="--duration 10m --seed 7": at random)
+faults: ## Break what servers stand on, and check every promise, for two minutes (args='--duration 10m --seed 7': at random)
 	@scripts/setup test
-	go run ./cmd/faults $(ARGS)
+	go run ./cmd/faults $(or $(args),--short)
 
 .PHONY: image
 image: ## Build the container image, with the engine that is there

@@ -94,10 +94,10 @@ func (v *Inventory) upToDate(ctx context.Context, holds []store.PlacedHold, id s
 	}
 	place := holds[i].Place
 	row, err := v.ledger.Allotment(ctx, place.Allotment)
-	if store.Refused(err, store.AllotmentNotFound) != nil || (err == nil && row.Retired) {
-		return nil
+	if store.Refused(err, store.AllotmentNotFound) != nil { // nor is it in Redis
+		row.Retired, err = true, nil
 	}
-	if err != nil {
+	if err != nil || row.Retired {
 		return err
 	}
 	var found []store.Counters

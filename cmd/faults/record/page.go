@@ -19,7 +19,7 @@ type Row struct {
 // answerTarget is how long an answer may take at p99, in milliseconds.
 const answerTarget = 100
 
-const head = `<!-- Written by cmd/faults from docs/faults.json. Do not edit: make faults ARGS='--record docs/faults.json' -->
+const head = `<!-- Written by cmd/faults from docs/faults.json. Do not edit: make faults args='--record docs/faults.json' -->
 
 # What faults do
 

@@ -87,7 +87,8 @@ func TestOnsaleFigures(t *testing.T) {
 	}
 	hasRows(t, "launch", got)
 	r.Verdict.Promises = []*history.Promise{{ID: "R1", Name: "never oversold", Breaches: 2}, {ID: "R2", Kept: true}}
-	if broken := brokenPromises(r.Verdict); broken != "R1 (never oversold) broken 2 times" {
+	r.Verdict.Promises = append(r.Verdict.Promises, &history.Promise{ID: "R6", Name: "conservation", Unknown: "not read"})
+	if broken := brokenPromises(r.Verdict); broken != "R1 (never oversold) broken 2 times, R6 (conservation) not known: not read" {
 		t.Errorf("broken: %q", broken)
 	}
 }

@@ -161,8 +161,11 @@ func undecided(r *result.Result) (calls float64) {
 func brokenPromises(v *history.Verdict) string {
 	var broken []string
 	for _, p := range v.Promises {
-		if !p.Kept {
+		switch {
+		case p.Breaches > 0:
 			broken = append(broken, fmt.Sprintf("%s (%s) broken %d times", p.ID, p.Name, p.Breaches))
+		case !p.Kept:
+			broken = append(broken, fmt.Sprintf("%s (%s) not known: %s", p.ID, p.Name, p.Unknown))
 		}
 	}
 	return strings.Join(broken, ", ")

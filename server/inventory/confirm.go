@@ -181,12 +181,10 @@ func (d *drive) keep(ctx context.Context, begun []store.Begun) error {
 }
 
 // suspect has the allotment of one of the holds adopted.
-func (d *drive) suspect(id store.HoldID) {
-	for _, h := range d.holds {
-		if h.ID == id {
-			d.v.adopter.suspect(h.Place)
-		}
-	}
+func (d *drive) suspect(id store.HoldID) { d.v.adopter.suspect(d.placeOf(id)) }
+
+func (d *drive) placeOf(id store.HoldID) store.Place {
+	return d.holds[slices.IndexFunc(d.holds, func(h store.PlacedHold) bool { return h.ID == id })].Place
 }
 
 func (d *drive) take(id store.HoldID, sale store.Sale) {
@@ -221,7 +219,7 @@ func (d *drive) ask(ctx context.Context, refused error) error {
 		return verdictRefusal(id, d.order, o.Verdict)
 	case !d.fresh:
 		d.fresh = true
-		return d.v.upToDate(ctx, d.holds, id)
+		return d.v.upToDate(ctx, d.placeOf(id))
 	case known:
 		return refused
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
@@ -77,7 +76,7 @@ func (v *Inventory) remembered(ctx context.Context, id store.HoldID) (store.Hold
 	}
 	placed, err := v.places.hold(ctx, id)
 	if err == nil {
-		err = v.upToDate(ctx, []store.PlacedHold{placed}, id)
+		err = v.upToDate(ctx, placed.Place)
 	}
 	if err != nil {
 		return store.Hold{}, err
@@ -85,14 +84,9 @@ func (v *Inventory) remembered(ctx context.Context, id store.HoldID) (store.Hold
 	return store.Hold{}, v.unknownHold(ctx, id)
 }
 
-// upToDate is an error if the Redis that has one of the holds is known to have been replaced, as the ledger has a newer epoch: a
+// upToDate is an error if the Redis that has an allotment is known to have been replaced, as the ledger has a newer epoch: a
 // server that is cut off from those who name the master may go on asking it, and must not say of holds that they have ended.
-func (v *Inventory) upToDate(ctx context.Context, holds []store.PlacedHold, id store.HoldID) error {
-	i := slices.IndexFunc(holds, func(h store.PlacedHold) bool { return h.ID == id })
-	if i < 0 {
-		return nil
-	}
-	place := holds[i].Place
+func (v *Inventory) upToDate(ctx context.Context, place store.Place) error {
 	row, err := v.ledger.Allotment(ctx, place.Allotment)
 	if store.Refused(err, store.AllotmentNotFound) != nil { // nor is it in Redis
 		row.Retired, err = true, nil

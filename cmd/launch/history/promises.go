@@ -97,7 +97,8 @@ func (t *trial) judgeState(l *life, c *Call, first time.Duration) {
 		t.hold.broken("%s: the hold is %s, though its confirm had begun", t.call(c), state)
 	case state == Held && l.lapseTold < c.Sent:
 		t.hold.broken("%s: the hold had lapsed before, and is live again", t.call(c))
-	case state == Sold && !maybeSold, state == Confirming && l.asked > c.Answered: // a confirm that began may be refused
+	case state == Confirming && l.asked <= c.Answered && t.isLost(l): // its confirm began on what is lost, and may be refused elsewhere
+	case (state == Sold || state == Confirming) && !maybeSold:
 		t.hold.broken("%s: the hold is sold, which nobody asked for", t.call(c))
 	}
 }

@@ -286,6 +286,22 @@ func (f *forged) confirmRefused(i, at int, why Reason) {
 	})
 }
 
+// TestConfirmingAndLost: a confirm that began on a Redis that was lost may be refused by its successor, and by no other.
+func TestConfirmingAndLost(t *testing.T) {
+	for _, lost := range []bool{true, false} {
+		f := forge()
+		f.confirmTrouble(2, 5000)
+		f.again(2, ms(6000), ms(6010), Confirming)
+		f.confirmRefused(2, 7000, HoldLapsed)
+		if lost {
+			f.Faults = []Fault{{Name: "the master is replaced", From: ms(5500), Until: ms(6500), Loses: true}}
+		}
+		if broken := Judge(f.History).broken()["R3"]; (broken == nil) != lost {
+			t.Errorf("lost %t: %+v", lost, broken)
+		}
+	}
+}
+
 // TestNotFoundOut: where the server could not be asked in the end, nothing is said to be broken, and not all to be kept.
 func TestNotFoundOut(t *testing.T) {
 	f := forge()

@@ -3,7 +3,7 @@
 -- KEYS  for each line: hash of holds, marker
 -- ARGV  number of requests; for each: number of lines, order id, units to sell (0: all), epoch and
 --       sequence of the fencing token to compare (0: none), lease in ms, ids of the cart's holds in
---       one text ('' for a single one); for each of its lines: allotment number, tag
+--       one text ('' for a single one), 1 if a lapsed hold may not be taken again; for each of its lines: allotment number, tag
 -- Reply for each request: {OK, hold ...} with every hold CONFIRMING, or SOLD by the same order;
 --       {AGAIN, line, due tag ...}; or {status, line, hold}
 -- O(log n) for each line, n being the live holds.
@@ -19,9 +19,9 @@ local function judgePinned(h, order, want, members)
 end
 
 -- A lapsed hold, whether or not it was released, under the allotment's rule for late confirms.
-local function judgeLate(j, h, want)
+local function judgeLate(j, h, want, prompt)
   local a = h.a
-  if a.late ~= 1 then return {S.LAPSED, j, view(h)} end
+  if a.late ~= 1 or prompt then return {S.LAPSED, j, view(h)} end
   if h.r[STATE] == HELD then return nil end
   local e = h.b.e
   if a.perbuyer > 0 and e[B_HELD] + e[B_SOLD] + want > a.perbuyer then
@@ -55,7 +55,7 @@ local function judge(j, h, c)
     return no and {no, j, view(h)}
   end
   if r[STATE] == CANCELLED then return {S.CANCELLED, j, view(h)} end
-  if not isLive(h) then return judgeLate(j, h, want) end
+  if not isLive(h) then return judgeLate(j, h, want, c.prompt) end
 end
 
 local function pin(h, c)
@@ -98,8 +98,8 @@ local p, k = firstArg + 1, firstKey
 for i = 1, tonumber(ARGV[firstArg]) do
   local count = tonumber(ARGV[p])
   local c = {order = ARGV[p + 1], want = tonumber(ARGV[p + 2]), epoch = tonumber(ARGV[p + 3]),
-    seq = tonumber(ARGV[p + 4]), lease = tonumber(ARGV[p + 5]), members = ARGV[p + 6]}
-  p = p + 7
+    seq = tonumber(ARGV[p + 4]), lease = tonumber(ARGV[p + 5]), members = ARGV[p + 6], prompt = ARGV[p + 7] == '1'}
+  p = p + 8
   local lines = {}
   for j = 1, count do
     lines[j] = hold(allotments[tonumber(ARGV[p])], k, ARGV[p + 1])

@@ -33,6 +33,7 @@ type BeginRequest struct {
 	Quantity int64        // 0: all of each; otherwise of the only hold
 	Token    *Token       // if set, compared with the only hold's
 	Lease    time.Duration
+	Prompt   bool // a lapsed hold is not taken again
 }
 
 // Begun is a hold that confirm-begin, a shrink or a claim left CONFIRMING (or found SOLD).

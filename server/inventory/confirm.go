@@ -119,6 +119,9 @@ type drive struct {
 	holds []store.PlacedHold                               // still without a sale
 	begun []store.Begun                                    // those of holds that pin found CONFIRMING
 	sales map[store.HoldID]store.Sale
+	// stale: the ledger has said so, so that what began may have been lost with its Redis, and the caller told by another server
+	// that the hold has lapsed, which stands.
+	stale bool
 	fresh bool // Redis has been found to have the ledger's epoch, and what it refused was asked again since
 }
 
@@ -131,7 +134,7 @@ func newDrive(v *Inventory, c confirmation, holds []store.PlacedHold) *drive {
 	}
 	d := &drive{v: v, order: c.order, holds: holds, sales: map[store.HoldID]store.Sale{}}
 	d.pin = func(ctx context.Context) ([]store.Begun, error) {
-		r.Holds = d.holds
+		r.Holds, r.Prompt = d.holds, d.stale
 		return v.redis.Begin(ctx, r)
 	}
 	return d
@@ -276,6 +279,7 @@ func (d *drive) end(ctx context.Context) error {
 // has the old one, the ledger has gone back or Redis is behind: the allotments are adopted.
 func (d *drive) again(ctx context.Context, before []store.Begun) error {
 	d.v.metrics.verdict(ctx, store.VerdictStale)
+	d.stale = true
 	err := d.begin(ctx)
 	var no *store.Refusal
 	if err != nil && !errors.As(err, &no) {

@@ -37,6 +37,10 @@ func beginOp(r store.BeginRequest, places []store.Place) *op {
 	if r.Token != nil {
 		token = *r.Token
 	}
+	prompt := 0
+	if r.Prompt {
+		prompt = 1
+	}
 	return &op{
 		script: "begin", places: places, items: 1,
 		keys: func(keys []string) []string {
@@ -47,7 +51,7 @@ func beginOp(r store.BeginRequest, places []store.Place) *op {
 		},
 		args: func(args []any, number func(store.Place) int) []any {
 			args = append(args, len(r.Holds), pack(r.OrderID), r.Quantity, token.Epoch, token.Sequence,
-				r.Lease.Milliseconds(), joinMembers(r.Cart))
+				r.Lease.Milliseconds(), joinMembers(r.Cart), prompt)
 			for _, h := range r.Holds {
 				args = append(args, number(h.Place), packTag(h.ID.Tag))
 			}

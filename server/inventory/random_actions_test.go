@@ -118,7 +118,7 @@ func (s *story) grant(h store.Hold, before time.Time) error {
 // justified checks the numbers that a refusal gives.
 func (s *story) justified(arrival time.Time, err error) error {
 	var no *store.Refusal
-	if !errors.As(err, &no) || s.forged {
+	if !errors.As(err, &no) || s.forged.Load() {
 		return err
 	}
 	switch {
@@ -187,7 +187,7 @@ func (s *story) confirmed(id store.HoldID, order string, before time.Time, g *gr
 	if lost && s.sales[id] == order {
 		return &brokenPromise{fmt.Sprintf("R4: %s was sold under %s, a repeat says %v", id, order, err)}
 	}
-	gone := (lost || store.Refused(err, store.HoldCancelled) != nil) && !s.forged
+	gone := (lost || store.Refused(err, store.HoldCancelled) != nil) && !s.forged.Load()
 	// R3, where nobody else touched the hold and Redis kept its data since.
 	if gone && g != nil && !s.touched[id] && before.Add(2*time.Second).Before(g.deadline) && s.now().Before(g.deadline) &&
 		s.lossAt.IsZero() {

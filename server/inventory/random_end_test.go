@@ -31,7 +31,7 @@ func (s *story) addsUp(ctx context.Context) error {
 			return err
 		}
 		// Where Redis showed too much, what the ledger had no room for is not given back: it is off until adopted.
-		if c := work[0].Counters; (c.Off() != 0 && !s.forged) || c.Held < 0 || c.Confirming < 0 || c.Shrinking < 0 {
+		if c := work[0].Counters; (c.Off() != 0 && !s.forged.Load()) || c.Held < 0 || c.Confirming < 0 || c.Shrinking < 0 {
 			return &brokenPromise{fmt.Sprintf("R6: %s is off by %d: %+v", id, c.Off(), c)}
 		}
 	}
@@ -48,7 +48,7 @@ func (s *story) end(ctx context.Context) error {
 	for round := 0; ; round++ {
 		s.offset.Add(int64(11 * time.Second))
 		_, _ = s.supervise()(ctx, r)
-		if s.forged { // the loop repairs what stands for 10 s; an operator need not wait
+		if s.forged.Load() { // the loop repairs what stands for 10 s; an operator need not wait
 			for _, id := range s.allotments {
 				_, _, _ = r.Reconcile(ctx, id, true)
 			}

@@ -182,7 +182,7 @@ type story struct {
 	orders  int
 
 	kept                     map[string]string // an older Redis state
-	forged                   bool              // Redis showed stock that is not there
+	forged                   atomic.Bool       // Redis showed stock that is not there; actions that were frozen may ask at any time
 	crashes, freezes, losses int
 	lossAt                   time.Time // when Redis last lost data: no promise is older
 	running                  sync.WaitGroup
@@ -384,7 +384,7 @@ func (s *story) loseRedis(ctx context.Context, number int) {
 		case kind == 5 && isCounters && s.lab.raw.HExists(ctx, key, "counters").Val():
 			storetest.AddToCounter(ctx, s.lab.t, s.lab.raw, key, "capacity", 2)
 			storetest.AddToCounter(ctx, s.lab.t, s.lab.raw, key, "available", 2)
-			s.forged = true
+			s.forged.Store(true)
 		}
 	}
 	if kind == 0 || kind == 3 || kind == 4 {

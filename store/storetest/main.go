@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/holdfast-inventory/holdfast/store/local"
 )
 
@@ -45,6 +47,7 @@ func Main(m *testing.M) { os.Exit(Run(m)) }
 // Run is Main for packages whose TestMain has more to do: it returns the exit code. A server that does not stop turns
 // success into failure.
 func Run(m *testing.M) int {
+	logging.Disable() // tests that stop a Redis would bury what they say under thousands of lines of the client library
 	shared.mu.Lock()
 	shared.running = true
 	shared.mu.Unlock()

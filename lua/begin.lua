@@ -1,9 +1,11 @@
 -- begin (confirm-begin): pins the holds of a cart, so that they cannot lapse any more, and notes
--- what is to be confirmed. A lapsed hold is taken again if its stock is still free. All or nothing.
+-- what is to be confirmed. A lapsed hold is taken again if its stock is still free and
+-- the caller allows. All or nothing.
 -- KEYS  for each line: hash of holds, marker
 -- ARGV  number of requests; for each: number of lines, order id, units to sell (0: all), epoch and
 --       sequence of the fencing token to compare (0: none), lease in ms, ids of the cart's holds in
---       one text ('' for a single one), 1 if a lapsed hold may not be taken again; for each of its lines: allotment number, tag
+--       one text ('' for a single one), 1 if a lapsed hold may not be taken again; for each of its
+--       lines: allotment number, tag
 -- Reply for each request: {OK, hold ...} with every hold CONFIRMING, or SOLD by the same order;
 --       {AGAIN, line, due tag ...}; or {status, line, hold}
 -- O(log n) for each line, n being the live holds.

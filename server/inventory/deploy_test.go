@@ -235,6 +235,39 @@ func TestPinnedServerEndsNoHold(t *testing.T) {
 	p.heal()
 }
 
+// F10: a confirm that the pinned server began comes over to the new master late. Its buyer may have been told by another server
+// that the hold has lapsed, and have the money back: it does not take the hold again, though its stock is free.
+func TestStaleConfirmTakesNoLapsedHold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	a := w.open(1)
+	h := w.hold(a, "ann", "r1", 1)
+	old, f := w.copied(a), &faults{}
+	pinned := w.with(false, func(o *inventory.Options) {
+		f.into(o)
+		o.ConfirmTime = patience
+	})
+	w.replicas = w.replicas[:1] // the others' calls are not for it
+	frozen, wake := f.freeze("settle")
+	defer wake()
+	late := make(chan error, 1)
+	go func() {
+		_, err := pinned.ConfirmHold(w.ctx(), store.ConfirmHold{ID: h.ID, OrderID: "order"})
+		late <- err
+	}()
+	<-frozen
+	w.goBack(a, old)
+	w.wantState(h, store.Held) // and adopted
+	w.advance(time.Hour)
+	other := w.hold(a, "bob", "r1", 1)
+	_, err := w.tryConfirm(0, h, "order")
+	wantRefusal(t, err, store.HoldLapsed)
+	w.cancel(other)
+	wake()
+	wantRefusal(t, <-late, store.HoldLapsed)
+	w.wantStock(a, 1, 0, 0)
+}
+
 // F19: one server is cut off from the Sentinels and pinned to the old master, which comes back. What it grants never becomes
 // a sale, it does not raise epochs, and it goes over when it can ask again.
 func TestServerPinnedToAnOldMaster(t *testing.T) {
@@ -291,7 +324,7 @@ func insistOn[T any](t *testing.T, call func() (T, error)) (got T) {
 	return got
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -169,24 +169,13 @@ func TestOldHoldWithNewerRefusal(t *testing.T) {
 	w := newWorld(t, 1, withRedis(r.URL()))
 	a := w.open(5)
 	h := w.hold(a, "ann", "1", 1)
-	old := map[string]string{}
-	for _, key := range w.raw.Keys(w.ctx(), "hf:{*").Val() {
-		old[key] = w.raw.Dump(w.ctx(), key).Val()
-	}
+	old := w.copied(a)
 	w.raw.FlushAll(w.ctx())
 	w.confirm(w.hold(a, "ann", "0", 1), "A")
 	again := w.hold(a, "ann", "1", 1)
 	_, err := w.at(0).ConfirmHold(w.ctx(), store.ConfirmHold{ID: again.ID, OrderID: "A"})
 	wantRefusal(t, err, store.OrderExists)
-	w.raw.FlushAll(w.ctx())
-	for key, value := range old {
-		if err := w.raw.RestoreReplace(w.ctx(), key, 0, value).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := storetest.MakeForeign(w.ctx(), w.raw, "hf:{"+a+"}:c"); err != nil {
-		t.Fatal(err)
-	}
+	w.goBack(a, old)
 	if got, err := w.at(0).Hold(w.ctx(), h.ID); err != nil || got.State != store.Cancelled {
 		t.Errorf("the old hold is %+v, %v", got, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
@@ -262,6 +263,31 @@ func (w *world) marker(group string, h store.Hold) string {
 	}
 	w.t.Fatalf("group %s has no key that names hold %s", group, h.ID)
 	return ""
+}
+
+// copied is a group's state in Redis, as a lagging replica or an old file would have it.
+func (w *world) copied(group string) map[string]string {
+	w.t.Helper()
+	state := map[string]string{}
+	for _, key := range w.keys(group) {
+		value, err := w.raw.Dump(w.ctx(), key).Result()
+		must(w.t, err)
+		state[key] = value
+	}
+	return state
+}
+
+// goBack brings an older state of a group back, as found on another server.
+func (w *world) goBack(group string, state map[string]string) {
+	w.t.Helper()
+	_, err := w.raw.TxPipelined(w.ctx(), func(p redis.Pipeliner) error {
+		p.Del(w.ctx(), w.keys(group)...)
+		for key, value := range state {
+			p.RestoreReplace(w.ctx(), key, 0, value)
+		}
+		return storetest.MakeForeign(w.ctx(), p, "hf:{"+group+"}:c")
+	})
+	must(w.t, err)
 }
 
 // forget purges what has ended long enough ago, as the supervisor does.

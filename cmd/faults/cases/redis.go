@@ -94,10 +94,10 @@ func redis() []Case {
 		},
 		{
 			Row: record.Row{
-				Case: "F17", Title: "FLUSHALL", Deployment: standalone, Fault: "FLUSHALL at the height of the sale",
+				Case: "F17", Title: "FLUSHALL", Deployment: standalone, Fault: "FLUSHALL under 2,000 requests/s (short: 200)",
 				Expected: "rebuilt; never treated as nothing or as all; a decision within 1 s",
 			},
-			Short: true, Random: true, Proof: []string{"adopts", "lost"}, Inject: flushRedis,
+			Load: launchLoad, Short: true, Random: true, Proof: []string{"adopts", "lost"}, Inject: flushRedis,
 		},
 		{
 			Row: record.Row{

@@ -1,45 +1,48 @@
 -- create: decides a batch of requests for holds, in order; later ones see what earlier ones took.
--- KEYS  the hashes of holds, each once; then for each line its marker, or none at all: a key that is not used costs
---       a third of a refusal
+-- KEYS  the hashes of holds, each once; then for each line its marker. A call in which nothing is likely to be granted
+--       is a brief one: it has no markers and no ids, which would be a third of what a refusal costs
 -- ARGV  number of requests, of lines, of hashes, and texts, which cost far less than a text for each part
---       would; numbers are big-endian. The lines, 10 bytes each: number of its hash (2), its place among the
---       fields of that (2), number of its allotment (2), quantity (4). The requests, 8 bytes each: where its ids are
---       in the third text (4), their length (2), that of the cart's fingerprint behind them (1; 0 for a single
---       line), how many lines it has (1). The ids: buyer's id and request id in MessagePack, the fingerprint. For
---       each hash its fields: those of buyer (8) and hold (24) of each of its lines
+--       would; numbers are big-endian. The hashes, 2 bytes each: number of its allotment. The lines, 8 bytes each:
+--       number of its hash (2), its place among the fields of that (2), quantity (4). The requests, 8 bytes each: where
+--       its ids are in the fourth text (4), their length (2), that of the cart's fingerprint behind them (1; 0 for a
+--       single line), how many lines it has (1); a brief call has them only if there is a cart. The ids: buyer's id and
+--       request id in MessagePack, the fingerprint; empty if the call is brief. For each hash its fields: those of buyer
+--       (8) and hold (24) of each of its lines
 -- Reply for each request: {OK, sequence ...} of its new holds; {KNOWN, hold ...}, what it got before; {AGAIN, line,
---       due tag ...}, the due holds of an allotment only once; {UNMARKED, 1} from the first request on that would be granted, but has no markers: these are to
---       be sent again, with them; or {status, line, facts ...}: ALL_HELD adds tag and deadline of the buyer's own live hold,
---       BUYER_LIMIT the units held and sold and then the same, MISMATCH the field that differs. Shorter for a
---       single line: the sequence for {OK, sequence}, -status for {status, 1}
+--       due tag ...}, the due holds of an allotment only once; {BRIEF, 1} in a brief call, for buyers that have something and from
+--       the first request on that would be granted: these are to be sent again in full; or {status, line, facts ...}: ALL_HELD
+--       adds tag and deadline of the buyer's own live hold, BUYER_LIMIT the units held and sold and then the same, MISMATCH
+--       the field that differs. Shorter for a single line: the sequence for {OK, sequence}, -status for {status, 1}
 -- O(log n) for each line, n being the live holds.
 
 -- This is the script that meets the crowd, so it is written for speed: what costs are the tables it makes, the
 -- commands it calls, and numbers that become texts.
 local byte, sub, pack = string.byte, string.sub, cmsgpack.pack
-local index, ids = ARGV[firstArg + 4], ARGV[firstArg + 5]
+local index, ids = ARGV[firstArg + 5], ARGV[firstArg + 6]
 
--- The hashes: fields are those of buyer and hold of each line, got what they have; of has the buyers that
--- were decoded, made the values of those that this batch has made. mixed: got does not tell all.
-local hashes = {}
+-- The hashes: a is their allotment, fields are those of buyer and hold of each line, got what they have; of has the
+-- buyers that were decoded, made the values of those that this batch has made. mixed: got does not tell all.
+local hashes, owners = {}, ARGV[firstArg + 3]
 for j = 1, tonumber(ARGV[firstArg + 2]) do
-  local text = ARGV[firstArg + 5 + j]
+  local text = ARGV[firstArg + 6 + j]
   local count = #text / 32
-  hashes[j] = {key = KEYS[firstKey + j - 1], count = 2 * count, of = {}, made = {},
+  local high, low = byte(owners, 2 * j - 1, 2 * j)
+  hashes[j] = {a = allotments[256 * high + low], key = KEYS[firstKey + j - 1], count = 2 * count, of = {}, made = {},
     fields = {struct.unpack(string.rep('c8c24', count), text)}}
 end
 local marker = firstKey + #hashes - 1
-local marked, rest = #KEYS > marker, nil -- rest: the answer to all that follow
+local brief, rest = #KEYS == marker, nil -- rest: the answer to all that follow
 
--- Of line l the places 4l-3 to 4l are the number of its hash, where in that its buyer is (its hold is next), the number
--- of its allotment, and the quantity. One call reads all: it is the loop over lines that would cost.
+-- Of line l the places 3l-2 to 3l are the number of its hash, where in that its buyer is (its hold is next), and the
+-- quantity. One call reads all: it is the loop over lines that would cost.
 local lineCount = tonumber(ARGV[firstArg + 1])
-local lines = {struct.unpack(string.rep('>HHHI', lineCount), ARGV[firstArg + 3])}
+local lines = {struct.unpack(string.rep('>HHI', lineCount), ARGV[firstArg + 4])}
 
 -- Hash and place, allotment and quantity of line l.
 local function lineAt(l)
-  local p = 4 * l
-  return hashes[lines[p - 3]], lines[p - 2], allotments[lines[p - 1]], lines[p]
+  local p = 3 * l
+  local hash = hashes[lines[p - 2]]
+  return hash, lines[p - 1], hash.a, lines[p]
 end
 
 local function look()
@@ -153,7 +156,7 @@ local function meetBuyers()
       if r then
         if r[BUYER] ~= name or r[REQUEST] ~= request then return {S.MISMATCH, j, 'request_id'} end
         if (r[CART] or '') ~= cart then return {S.MISMATCH, j, 'lines'} end
-        if r[QTY] ~= lines[4 * l] then return {S.MISMATCH, j, 'quantity'} end
+        if r[QTY] ~= lines[3 * l] then return {S.MISMATCH, j, 'quantity'} end
         result[#result + 1] = view(h)
       else
         missing = missing or j
@@ -258,6 +261,7 @@ local function decide(i, first, last)
   end
   local no
   if not new then
+    if brief then return -S.BRIEF end
     meetBuyers()
     no = known(i, first, last)
     if no then return no end
@@ -266,8 +270,8 @@ local function decide(i, first, last)
     no = judge(l - first + 1, l)
     if no then return no end
   end
-  if not marked then
-    rest = -S.UNMARKED
+  if brief then
+    rest = -S.BRIEF
     return rest
   end
   if first == last then return take(i, first) end
@@ -295,9 +299,9 @@ end
 local function decideLines()
   local of, least, most, left
   for i = 1, requests do
-    local p = 4 * i
-    local hash, at, a, q = hashes[lines[p - 3]], lines[p - 2], allotments[lines[p - 1]], lines[p]
-    local got = hash.got
+    local p = 3 * i
+    local hash, at, q = hashes[lines[p - 2]], lines[p - 1], lines[p]
+    local got, a = hash.got, hash.a
     if a ~= of then
       of, least, most, left = a, not rest and a.refused or MOST, a.perhold, a.refused and a.capacity - a.sold
     end

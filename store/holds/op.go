@@ -108,8 +108,8 @@ type call struct {
 	lines  int
 	facts  []facts // of places, by the reply
 
-	asking   bool // of its ops
-	unmarked bool // create is given no markers: nothing is likely to be granted
+	asking bool // of its ops
+	brief  bool // create is given no markers and no ids: nothing is likely to be granted
 }
 
 func newCall(script string) *call { return &call{script: script, number: map[string]int{}} }

@@ -3,6 +3,7 @@ package holds
 import (
 	"encoding/binary"
 	"math"
+	"strconv"
 
 	"github.com/holdfast-inventory/holdfast/store"
 )
@@ -35,7 +36,8 @@ type createBatch struct {
 	carts   bool           // some request has several lines
 	markers []string
 
-	owners, lines, index, ids []byte
+	owners, lines, counts []byte
+	lengths, ids          []byte // of ids: how struct.unpack takes them apart
 }
 
 // encodeCreate gives the keys and the arguments behind the prelude's.
@@ -44,12 +46,12 @@ func (c *call) encodeCreate(keys []string, args []any) ([]string, []any) {
 		number: map[bucket]int{}, brief: c.brief, carts: c.lines > len(c.ops), lines: make([]byte, 0, lineBytes*c.lines),
 	}
 	if !b.brief {
-		b.markers, b.index, b.ids = make([]string, 0, c.lines), make([]byte, 0, 8*len(c.ops)), make([]byte, 0, 64*len(c.ops))
+		b.markers, b.lengths, b.ids = make([]string, 0, c.lines), make([]byte, 0, 4*len(c.ops)), make([]byte, 0, 80*len(c.ops))
 	}
 	for _, o := range c.ops {
 		b.add(o.create, c.number)
 	}
-	args = append(args, len(c.ops), c.lines, len(b.hashes), b.owners, b.lines, b.index, b.ids)
+	args = append(args, len(c.ops), c.lines, len(b.hashes), b.owners, b.lines, b.counts, b.lengths, b.ids)
 	for _, fields := range b.fields {
 		args = append(args, fields)
 	}
@@ -57,7 +59,12 @@ func (c *call) encodeCreate(keys []string, args []any) ([]string, []any) {
 }
 
 func (b *createBatch) add(r *createItem, allotments map[string]int) {
-	b.addIDs(r)
+	if b.carts {
+		b.counts = append(b.counts, byte(len(r.Lines))) //nolint:gosec // at most 100
+	}
+	if !b.brief {
+		b.addIDs(r)
+	}
 	for i, l := range r.Lines {
 		quantity := l.Quantity
 		if quantity < 0 || quantity > math.MaxUint32 {
@@ -76,21 +83,14 @@ func (b *createBatch) add(r *createItem, allotments map[string]int) {
 	}
 }
 
-// addIDs adds the ids of a request, and where they are.
+// addIDs adds the ids of a request.
 func (b *createBatch) addIDs(r *createItem) {
-	from, length, cart := len(b.ids), 0, ""
-	if !b.brief {
-		cart = fingerprint(r.Lines)
-		b.ids = appendText(appendText(b.ids, pack(r.BuyerID)), pack(r.RequestID))
-		length = len(b.ids) - from
-		b.ids = append(b.ids, cart...)
+	from := len(b.ids)
+	b.ids = appendText(appendText(b.ids, pack(r.BuyerID)), pack(r.RequestID))
+	if cart := fingerprint(r.Lines); cart != "" {
+		b.ids = appendText(b.ids, cart)
 	}
-	if b.brief && !b.carts {
-		return
-	}
-	b.index = binary.BigEndian.AppendUint32(b.index, uint32(from))   //nolint:gosec // a batch is far smaller
-	b.index = binary.BigEndian.AppendUint16(b.index, uint16(length)) //nolint:gosec // two ids of at most 128 characters
-	b.index = append(b.index, byte(len(cart)), byte(len(r.Lines)))   //nolint:gosec // at most 16, and 100
+	b.lengths = strconv.AppendInt(append(b.lengths, 'c'), int64(len(b.ids)-from), 10)
 }
 
 // appendText appends a text in MessagePack, in its shortest form, as the scripts write it.

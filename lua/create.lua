@@ -20,7 +20,7 @@ local byte, sub, pack = string.byte, string.sub, cmsgpack.pack
 
 -- The hashes: a is their allotment, fields are those of buyer and hold of each line, got what they have; of has the
 -- buyers that were decoded, made the values of those that this batch has made, sets the command that writes these, of
--- count parts. mixed: got does not tell all.
+-- count parts. mixed: got and made do not tell all.
 local hashes, owners = {}, ARGV[firstArg + 3]
 local brief = ARGV[firstArg + 6] == ''
 for j = 1, tonumber(ARGV[firstArg + 2]) do
@@ -55,21 +55,18 @@ end
 
 -- Nothing is known of a line's buyer and of its hold.
 local function isNew(hash, at)
-  local got = hash.got
-  if got[at] or got[at + 1] then return false end
-  if not hash.mixed then return true end
-  local field = hash.fields[at]
-  return not (hash.made[field] or hash.of[field] or got.err)
+  local got, field = hash.got, hash.fields[at]
+  return not (got[at] or got[at + 1] or hash.made[field] or hash.of[field] or got.err)
 end
 
 local function refuse(status, j)
   return j == 1 and -status or {status, j}
 end
 
--- Prepares what the holds of an allotment have in common.
+-- Prepares what the holds of an allotment have in common. last and free: its sequence and what was available before.
 local function open(a)
   a.ends, a.endsText = now + a.hold, string.format('%d', now + a.hold)
-  a.index, a.count, a.markers, a.heads = {'ZADD', a.deadlines}, 2, {}, {}
+  a.index, a.markers, a.heads, a.last, a.free = {'ZADD', a.deadlines}, {}, {}, a.sequence, a.available
   a.tail = pack(now, a.hold / 1000)
 end
 
@@ -82,14 +79,13 @@ local function headsOf(a, q)
   return heads
 end
 
--- Counts line l of an allotment, and puts its hold into what is to be written to the indexes. Returns its sequence.
+-- Takes the units of line l, and puts its hold into what is to be written to the indexes. Returns its sequence.
 local function take(l, a, q, tag)
   if not a.index then open(a) end
-  local count, sequence = a.count, a.sequence + 1
-  a.available, a.held, a.sequence = a.available - q, a.held + q, sequence
-  a.index[count + 1], a.index[count + 2] = a.endsText, tag
-  a.count = count + 2
-  a.markers[count / 2] = KEYS[marker + l]
+  local sequence, index = a.sequence + 1, a.index
+  local n = sequence - a.last
+  a.available, a.sequence = a.available - q, sequence
+  index[2 * n + 1], index[2 * n + 2], a.markers[n] = a.endsText, tag, KEYS[marker + l]
   return sequence
 end
 
@@ -102,7 +98,7 @@ local function takeFirst(i, l, hash, at, a, q, whole)
   local value = heads[1] .. sub(tag, 1, NAME) .. heads[whole and 2 or 3] .. pack(sequence) .. a.tail .. ids[i]
   local sets, count = hash.sets, hash.count
   sets[count + 1], sets[count + 2] = field, value
-  hash.made[field], hash.mixed, hash.count = value, true, count + 2
+  hash.made[field], hash.count = value, count + 2
   return sequence
 end
 
@@ -293,24 +289,27 @@ end
 
 -- Requests of a line each, of which nearly all are of buyers who have nothing: they get what they want if it is there.
 -- What was too many for an earlier one of the batch is too many for a later one, as what is available only falls
--- meanwhile, and nothing that lapsed is in the way. What it takes to tell is kept in variables while the allotment
--- stays the same.
+-- meanwhile, and nothing that lapsed is in the way. What it takes to tell is kept in variables while hash and allotment
+-- stay the same.
 local function decideLines()
-  local of, least, most, left
+  local last, got, made, fields, mixed, a, least, most, left
   for i = 1, requests do
     local p = 3 * i
     local hash, at, q = hashes[lines[p - 2]], lines[p - 1], lines[p]
-    local got, a = hash.got, hash.a
-    if a ~= of then
-      of, least, most, left = a, not rest and a.refused or MOST, a.most, a.refused and a.capacity - a.sold
+    if hash ~= last then
+      last, got, made, fields, mixed = hash, hash.got, hash.count > 2 and hash.made, hash.fields, hash.mixed
+      if hash.a ~= a then
+        a = hash.a
+        least, most, left = not rest and a.refused or MOST, a.most, a.refused and a.capacity - a.sold
+      end
     end
-    local new = q <= most and not got[at] and not got[at + 1] and (not hash.mixed or isNew(hash, at))
+    local new = q <= most and not got[at] and not got[at + 1] and not (made and made[fields[at]]) and (not mixed or isNew(hash, at))
     if new and q >= least then
       results[i] = q > left and -S.SOLD_OUT or -S.ALL_HELD
     elseif new and q >= 1 and q <= a.available and not brief then
-      results[i] = takeFirst(i, i, hash, at, a, q, true)
+      results[i], made = takeFirst(i, i, hash, at, a, q, true), hash.made
     else
-      results[i], of = rest or decide(i, i, i), nil
+      results[i], last, a = rest or decide(i, i, i), nil, nil
     end
   end
 end
@@ -321,7 +320,7 @@ for _, hash in ipairs(hashes) do
 end
 for _, a in ipairs(allotments) do
   if a.index then
-    a.dirty, writes[#writes + 1] = true, a.index
+    a.held, a.dirty, writes[#writes + 1] = a.held + a.free - a.available, true, a.index
     if a.nextDeadline == 0 or a.ends < a.nextDeadline then a.nextDeadline = a.ends end
     local life = string.format('%d', a.hold)
     for j = 1, #a.markers do redis.call('SET', a.markers[j], '1', 'PX', life) end

@@ -25,7 +25,8 @@ local hashes, owners = {}, ARGV[firstArg + 3]
 local brief = ARGV[firstArg + 6] == ''
 for j = 1, tonumber(ARGV[firstArg + 2]) do
   local high, low = byte(owners, 2 * j - 1, 2 * j)
-  local text, key = ARGV[firstArg + 7 + j], KEYS[firstKey + j - 1]
+  local text = ARGV[firstArg + 7 + j]
+  local key = KEYS[firstKey + j - 1]
   hashes[j] = {a = allotments[256 * high + low], key = key, of = {}, made = {}, sets = {'HSET', key}, count = 2,
     fields = {struct.unpack(string.rep('c8c24', #text / 32), text)}}
 end
@@ -322,8 +323,6 @@ for _, a in ipairs(allotments) do
   if a.index then
     a.held, a.dirty, writes[#writes + 1] = a.held + a.free - a.available, true, a.index
     if a.nextDeadline == 0 or a.ends < a.nextDeadline then a.nextDeadline = a.ends end
-    local life = string.format('%d', a.hold)
-    for j = 1, #a.markers do redis.call('SET', a.markers[j], '1', 'PX', life) end
   end
 end
 return reply(results)

@@ -158,9 +158,8 @@ func TestKeysAreDeclared(t *testing.T) {
 		`local tag = e[j] .. b.field`:                                                 true,
 		`found[#found + 1], of[#of + 1] = e[B_HOME] .. b.field, endOf(r)`:             true,
 		`if r then found.holds[#found.holds + 1] = record(e[B_HOME] .. field, r) end`: true,
-		`heads = {'\148' .. units .. '\0\1\176', '\152\1' .. units .. pack(a.epoch), '\153\1' .. units .. pack(a.epoch)}`:        true,
-		`local value = entry .. sub(hash.fields[at + 1], 1, NAME) .. record .. pack(a.sequence) .. a.tail .. sub(ids, from, to)`: true,
-		`if cart > 0 then value = value .. pack(sub(ids, to + 1, to + cart)) end`:                                                true,
+		`local heads = {'\148' .. units .. '\0\1\176', '\152\1' .. units .. pack(a.epoch), '\153\1' .. units .. pack(a.epoch)}`: true,
+		`local value = heads[1] .. sub(tag, 1, NAME) .. heads[whole and 2 or 3] .. pack(sequence) .. a.tail .. ids[i]`:          true,
 	}
 	commands := 0
 	for name, text := range sources(t) {

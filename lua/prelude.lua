@@ -159,6 +159,10 @@ local function flush()
   for _, list in pairs(sets) do writes[#writes + 1] = list end
   for i = 1, #writes do redis.call(unpack(writes[i])) end
   for _, a in ipairs(allotments) do
+    if a.markers then
+      local life = string.format('%d', a.hold)
+      for _, marker in ipairs(a.markers) do redis.call('SET', marker, '1', 'PX', life) end
+    end
     if a.dirty then
       a.version = a.version + 1
       a.text = packed(a)

@@ -137,11 +137,13 @@ var (
 	comment = regexp.MustCompile(`--.*`)
 	// A command with a key: its name, then the expression for the key.
 	command = regexp.MustCompile(`(?:redis\.p?call\(|put\(|set = \{|writes\[#writes \+ 1\] = \{|index = \{|list = \{)\s*(?:'([A-Z]+)'|(\w+)),?\s*([^,)}]*)`)
-	// Where a key may come from: KEYS itself, or what the prelude has read from it.
+	// Where a key may come from: KEYS itself, or what was read from it.
 	declared = regexp.MustCompile(`^(.+ and h\.a\.(leases|ended) or )?` +
-		`(KEYS\[[^\]']+\]|(h\.)?a\.(key|deadlines|leases|ended)|(h|b|hash)\.(key|marker)|a\[index\]|key|index)$`)
+		`(KEYS\[[^\]']+\]|(h\.)?a\.(key|deadlines|leases|ended)|(h|b|hash)\.(key|marker)|a\[index\]|key|marker|index)$`)
 	// The names under which keys are kept are set from KEYS, or passed on.
 	assigned = regexp.MustCompile(`\b(key|deadlines|leases|ended|marker) = ([^,}]+)`)
+	// The markers that flush is to set.
+	markers = regexp.MustCompile(`\.markers\[[^=]*= (.+)`)
 )
 
 // keyless are the commands without a key, and where commands are passed on.
@@ -183,6 +185,9 @@ func TestKeysAreDeclared(t *testing.T) {
 				if !strings.HasPrefix(value, "KEYS[") && value != "key" && value != "marker" && value != "{" && value != "firstKey + #hashes - 1" {
 					t.Errorf("%s.lua:%d: a name for keys is set from %q", name, i+1, value)
 				}
+			}
+			if m := markers.FindStringSubmatch(line); m != nil && !strings.HasSuffix(m[1], ", KEYS[marker + l]") {
+				t.Errorf("%s.lua:%d: a marker is set from %q", name, i+1, m[1])
 			}
 		}
 	}

@@ -159,7 +159,7 @@ local function flush()
   for _, list in pairs(sets) do writes[#writes + 1] = list end
   for i = 1, #writes do redis.call(unpack(writes[i])) end
   for _, a in ipairs(allotments) do
-    if a.markers then
+    if a.markers then -- of what create grants: a table for each would cost as much as its command
       local life = string.format('%d', a.hold)
       for _, marker in ipairs(a.markers) do redis.call('SET', marker, '1', 'PX', life) end
     end

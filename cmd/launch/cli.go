@@ -39,6 +39,9 @@ type command interface {
 
 // run runs the program and returns its exit code.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	ctx, gone := context.WithCancel(ctx)
+	defer gone()
+	out, errOut = &outlet{to: out, gone: gone}, &outlet{to: errOut, gone: gone}
 	chosen, err := parse(args, out)
 	var usage *kong.ParseError
 	switch {

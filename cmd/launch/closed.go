@@ -69,7 +69,7 @@ func (c *closedCommand) Run(ctx context.Context, out, errOut io.Writer) error {
 }
 
 // measure plays the rounds. Of several servers or allotments the first is also asked alone, to tell what the others add.
-func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOut io.Writer) error {
+func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOut io.Writer) (err error) {
 	noop, err := startNoop(c.noopHolds())
 	if err != nil {
 		return err
@@ -80,6 +80,7 @@ func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOu
 		return err
 	}
 	defer b.Close()
+	defer func() { err = errors.Join(err, retire(ctx, b, allotments)) }()
 	for n := range c.Rounds {
 		fmt.Fprintf(errOut, "round %d of %d\n", n+1, c.Rounds)
 		noopPIDs := map[string]int{"server": noop.command.Process.Pid}
@@ -95,6 +96,13 @@ func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOu
 			return err
 		}
 	}
+	return nil
+}
+
+// retire closes the allotments, also after an interrupt.
+func retire(ctx context.Context, b *books.Books, allotments []string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createLimit)
+	defer cancel()
 	return each(ctx, b, allotments, func(ctx context.Context, one *books.Books) error { return one.Retire(ctx) })
 }
 

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -68,13 +66,4 @@ func progressLine(what string, at time.Duration, p load.Progress, answered int64
 		line += fmt.Sprintf("  stock %s, held %s, sold %s", count(s.Available), count(s.Held), count(s.Sold))
 	}
 	return line
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -67,7 +67,7 @@ func rehearse(ctx context.Context, preset string, s *crowdSettings, out, errOut 
 	r.result.Interrupted = ctx.Err() != nil
 	r.judge()
 	err := r.tell(out)
-	if ctx.Err() != nil {
+	if r.result.Interrupted {
 		err = errors.Join(err, errCut)
 	}
 	return err

@@ -92,7 +92,7 @@ func parse(args []string, out io.Writer) (chosen command, err error) {
 	case args[0] == "help":
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(withNumbers(args))
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +101,20 @@ func parse(args []string, out io.Writer) (chosen command, err error) {
 		return nil, fmt.Errorf("command %s does nothing", parsed.Command())
 	}
 	return chosen, nil
+}
+
+// withNumbers writes "--requests -5" as "--requests=-5". Kong would take -5 for a flag, and not have it checked.
+func withNumbers(args []string) []string {
+	var all []string
+	for i, arg := range args {
+		isNumber := len(arg) > 1 && arg[0] == '-' && (arg[1] == '.' || '0' <= arg[1] && arg[1] <= '9')
+		if i > 0 && isNumber && strings.HasPrefix(args[i-1], "--") && !strings.Contains(args[i-1], "=") {
+			all[len(all)-1] += "=" + arg
+			continue
+		}
+		all = append(all, arg)
+	}
+	return all
 }
 
 // settingHelp is what help says of a setting: its meaning and default.

@@ -71,35 +71,16 @@ func parseStat(text []byte) (parent int, used time.Duration, err error) {
 	return parent, used, nil
 }
 
-// machine is how much time the machine's CPUs have had, and how much of it was stolen by its neighbours.
-type machineTime struct{ all, stolen int64 }
+// leastSpent is the least CPU time that says anything. Linux counts in ticks what a process spent for itself and in the
+// kernel, each cut to whole ones, so that the difference of two readings is a tick or two off for each process that
+// works, and a Postgres has one for each connection. Finer clocks (schedstat) tell nothing of processes that have ended.
+const leastSpent = 10 * procTick
 
-// machine reads it; zero where it is not known.
-func (p procTable) machine() machineTime {
-	text, err := os.ReadFile(filepath.Join(p.root, "stat"))
-	if err != nil {
-		return machineTime{}
+// perDecision is how many microseconds of CPU a decision took; nil if all of them took too little to tell.
+func perDecision(spent time.Duration, decisions int) *float64 {
+	if spent < leastSpent {
+		return nil
 	}
-	line, _, _ := strings.Cut(string(text), "\n") // "cpu user nice system idle iowait irq softirq steal guest ..."
-	const steal = 7
-	var m machineTime
-	for i, field := range strings.Fields(strings.TrimPrefix(line, "cpu")) {
-		ticks, err := strconv.ParseInt(field, 10, 64)
-		if err != nil || i > steal { // guests' time is in the users' already
-			break
-		}
-		m.all += ticks
-		if i == steal {
-			m.stolen = ticks
-		}
-	}
-	return m
-}
-
-// stealSince is the share of the machine's time that was stolen since then, in percent.
-func (m machineTime) stealSince(then machineTime) float64 {
-	if m.all <= then.all {
-		return 0
-	}
-	return 100 * float64(m.stolen-then.stolen) / float64(m.all-then.all)
+	us := float64(spent.Microseconds()) / float64(decisions)
+	return &us
 }

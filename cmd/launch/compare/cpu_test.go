@@ -26,7 +26,6 @@ func fakeProc(t *testing.T, files map[string]string) procTable {
 func TestSpentIsOfTheWholeTree(t *testing.T) {
 	t.Parallel()
 	proc := fakeProc(t, map[string]string{
-		"stat":     "cpu  10 0 20 60 0 0 0 10 5 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n",
 		"10/stat":  "10 (postgres) S 1 10 10 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 0\n",
 		"11/stat":  "11 (a) b) (c) S 10 10 10 0 -1 0 0 0 0 0 10 20 0 0 20 0 1 0 0\n",
 		"12/stat":  "12 (grandchild) R 11 10 10 0 -1 0 0 0 0 0 100 200 0 0 20 0 1 0 0\n",
@@ -51,19 +50,18 @@ func TestSpentIsOfTheWholeTree(t *testing.T) {
 	if _, known := proc.known(nil); known {
 		t.Error("the CPU of servers that are not ours is known")
 	}
-	if got := proc.machine(); got != (machineTime{all: 100, stolen: 10}) {
-		t.Errorf("the machine has had %+v", got)
-	}
 }
 
-func TestSteal(t *testing.T) {
+// TestTooShortToTell: less than a few ticks are not called a figure, least of all one of 0.
+func TestTooShortToTell(t *testing.T) {
 	t.Parallel()
-	then, now := machineTime{all: 100, stolen: 10}, machineTime{all: 300, stolen: 20}
-	if got := now.stealSince(then); got != 5 {
-		t.Errorf("%v %% stolen, want 5", got)
+	for _, spent := range []time.Duration{-procTick, 0, leastSpent - procTick} {
+		if got := perDecision(spent, 1000); got != nil {
+			t.Errorf("%v for 1,000 decisions: %v us each", spent, *got)
+		}
 	}
-	if got := (machineTime{}).stealSince(machineTime{}); got != 0 {
-		t.Errorf("%v %% stolen where nothing is known", got)
+	if got := perDecision(200*time.Millisecond, 1000); got == nil || *got != 200 {
+		t.Errorf("200 ms for 1,000 decisions: %v", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/program"
 )
 
@@ -25,22 +26,25 @@ func runWay(ctx context.Context, w way, e *env) (_ row, err error) {
 	}
 	d := demand{Seed: c.Seed, Requests: c.Requests}
 	proc, pids := procTable{"/proc"}, e.pids(w, s)
-	machine := proc.machine()
+	watch := machine.NewWatch(nil)
+	start := watch.Read()
 	before, known := proc.known(pids)
 	answers, err := s.ask(ctx, d)
 	if err != nil {
 		return row{}, err
 	}
 	after, still := proc.known(pids)
+	steal := watch.Read().Since(start).Steal
 	t, err := count(c.Capacity, c.Requests, answers)
 	if err != nil {
 		return row{}, err
 	}
 	r := newRow(w, t)
-	r.Steal = proc.machine().stealSince(machine)
 	if known && still {
-		perDecision := float64((after - before).Microseconds()) / float64(t.Decisions)
-		r.CPU = &perDecision
+		r.CPU = perDecision(after-before, t.Decisions)
+	}
+	if steal != nil {
+		r.Steal = 100 * *steal
 	}
 	r.Note, err = s.audit(ctx, t)
 	return r, err

@@ -84,6 +84,7 @@ func TestUsage(t *testing.T) {
 		"no requests to size":      {"window --requests -5", "--requests is -5, must be from 1 to 10,000,000,000"},
 		"no rush":                  {"window --duration=0s", "--duration is 0s, must be from 1ms to 720h"},
 		"requests for nothing":     {"window --items=0", "--items is 0, must be from 0.001 to 1000"},
+		"requests for no number":   {"window --items=NaN", "--items is NaN, must be from 0.001 to 1000"},
 		"requests for everything":  {"window --items=Inf", "--items is +Inf, must be from 0.001 to 1000"},
 		"no windows":               {"window --window=", "--window is empty, must be LENGTH=SHARE,..."},
 		"a window without a share": {"window --window=120s", `--window: "120s" is not LENGTH=SHARE, such as 120s=0.65`},

@@ -48,7 +48,7 @@ func TestAdmin(t *testing.T) {
 	admin(0, "adjust concert --add 2 --request-id r-1", "request id: r-1", "capacity 5")
 	admin(0, "adjust concert --add 2 --request-id r-1", "capacity 5")
 	admin(1, "adjust concert --add 3 --request-id r-1", "REQUEST_MISMATCH: ")
-	admin(0, "adjust concert --remove 5 --dry-run", "capacity 0")
+	admin(0, "adjust concert --remove 5 --dry-run", "capacity 0", "nothing was changed")
 	admin(0, "get concert --json", `"capacity":"5"`)
 
 	var held *pb.CreateHoldResponse

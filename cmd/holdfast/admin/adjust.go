@@ -48,5 +48,8 @@ func (c *adjustCommand) Run(ctx context.Context, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if c.DryRun {
+		fmt.Fprintln(errOut, "a dry run: nothing was changed, and this is what it would be")
+	}
 	return writeAllotment(out, c.JSON, r.GetAllotment())
 }

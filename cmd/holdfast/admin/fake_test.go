@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -149,6 +149,15 @@ func (f *fake) WatchAvailability(r *pb.WatchAvailabilityRequest, stream grpc.Ser
 	return f.watch(stream)
 }
 
+// pushback asks for a repeat after a moment, as the service does.
+func pushback(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	response, err := handler(ctx, request)
+	if err != nil {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", "1")) // a fake call has a stream
+	}
+	return response, err
+}
+
 // serve serves on loopback, and returns the address.
 func (f *fake) serve(t *testing.T, options ...grpc.ServerOption) string {
 	t.Helper()
@@ -156,7 +165,7 @@ func (f *fake) serve(t *testing.T, options ...grpc.ServerOption) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(options...)
+	server := grpc.NewServer(append(options, grpc.ChainUnaryInterceptor(pushback))...)
 	pb.RegisterAdminServiceServer(server, f)
 	pb.RegisterInventoryServiceServer(server, f)
 	served := make(chan error, 1)
@@ -206,5 +215,3 @@ func until(t *testing.T, written *storetest.Log, text string) {
 		return nil
 	})
 }
-
-var _ io.Writer = (*storetest.Log)(nil)

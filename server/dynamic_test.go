@@ -23,6 +23,12 @@ import (
 // call sends a request given as JSON and returns the error.
 func (b *bench) call(t testing.TB, method string, request object) error {
 	t.Helper()
+	return b.send(t, method, requestOf(t, method, request))
+}
+
+// requestOf makes the request of a method that is given as JSON.
+func requestOf(t testing.TB, method string, request object) proto.Message {
+	t.Helper()
 	text, err := json.Marshal(request)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +37,7 @@ func (b *bench) call(t testing.TB, method string, request object) error {
 	if err := protojson.Unmarshal(text, message); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return b.send(t, method, message)
+	return message
 }
 
 // send sends a request of any form and returns the error.

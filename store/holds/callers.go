@@ -119,7 +119,7 @@ func (s *Store) Counters(ctx context.Context, places []store.Place) ([]store.Cou
 				continue
 			}
 			due = true
-			if err := s.releaseTags(ctx, p, o.reply[i][2:]); err != nil {
+			if err := s.releaseTags(ctx, p, o.reply[i].from(2)); err != nil {
 				return nil, err
 			}
 		}

@@ -27,11 +27,17 @@ func (b *bench) call(t testing.TB, method string, request object) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	message := newMessage(t, methodNamed(t, method).Input())
-	if err := protojson.Unmarshal(text, message); err != nil {
+	return b.send(t, method, message(t, method, text))
+}
+
+// message is a request given as JSON.
+func message(t testing.TB, method string, text []byte) proto.Message {
+	t.Helper()
+	made := newMessage(t, methodNamed(t, method).Input())
+	if err := protojson.Unmarshal(text, made); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return b.send(t, method, message)
+	return made
 }
 
 // send sends a request of any form and returns the error.

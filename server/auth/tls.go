@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -111,7 +110,9 @@ func (t *TLS) Credentials() credentials.TransportCredentials {
 }
 
 // transport notes at the handshake who the peer is, once for all calls of a connection.
-type transport struct{ credentials.TransportCredentials }
+type transport struct {
+	credentials.TransportCredentials
+}
 
 // connection is what the calls of a connection know of its peer.
 type connection struct {
@@ -149,30 +150,4 @@ func nameOf(state tls.ConnectionState) string {
 		}
 	}
 	return leaf.Subject.CommonName
-}
-
-// ClientTLS is how a store is called: own CA, client certificate, or both. The client certificate is read again for each
-// connection; a CA is read once.
-func ClientTLS(files TLSFiles) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if files.CA != "" {
-		content, err := os.ReadFile(files.CA)
-		if err != nil {
-			return nil, err
-		}
-		if config.RootCAs, err = pool(content); err != nil {
-			return nil, inFile(files.CA, err)
-		}
-	}
-	if files.Cert == "" {
-		return config, nil
-	}
-	if _, err := tls.LoadX509KeyPair(files.Cert, files.Key); err != nil {
-		return nil, inFile(files.Cert, err)
-	}
-	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-		return &pair, err
-	}
-	return config, nil
 }

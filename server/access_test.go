@@ -47,7 +47,7 @@ func withCallers(t testing.TB, callers ...object) func(*Options) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	known, err := auth.New(t.Context(), auth.Options{CallersFile: path, Logger: quiet()})
+	known, err := auth.New(auth.Options{CallersFile: path, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

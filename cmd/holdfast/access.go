@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"log/slog"
 	"net/url"
@@ -55,11 +56,21 @@ func (s accessSettings) files() auth.TLSFiles {
 	return auth.TLSFiles{Cert: s.TLSCert, Key: s.TLSKey, CA: s.TLSClientCA}
 }
 
-func (s accessSettings) callers(log *slog.Logger) auth.Options {
-	return auth.Options{
-		CallersFile: s.CallersFile, Logger: log,
-		JWT: auth.JWTOptions{Keys: s.JWKS, Issuer: s.JWTIssuer, Audience: s.JWTAudience},
+// callers reads who may call. It goes on fetching keys until ctx is done.
+func (s accessSettings) callers(ctx context.Context, log *slog.Logger) (*auth.Authenticator, error) {
+	var jwts *auth.JWTs
+	if s.JWKS != "" {
+		var err error
+		jwts, err = auth.NewJWTs(ctx, auth.JWTOptions{Keys: s.JWKS, Issuer: s.JWTIssuer, Audience: s.JWTAudience}, log)
+		if err != nil {
+			return nil, &settingError{name: "jwks", err: err}
+		}
 	}
+	callers, err := auth.New(auth.Options{CallersFile: s.CallersFile, JWTs: jwts, Logger: log})
+	if err != nil {
+		return nil, &settingError{name: "callers-file", err: err}
+	}
+	return callers, nil
 }
 
 // redisTLSSettings is what connections to Redis trust and show.

@@ -144,9 +144,9 @@ func (a *App) guard(o *server.Options, i instruments) error {
 		cancel()
 		return nil
 	})
-	callers, err := auth.New(ctx, access.callers(a.log))
+	callers, err := access.callers(ctx, a.log)
 	if err != nil {
-		return &settingError{name: "callers-file", err: err}
+		return err
 	}
 	o.Auth = callers
 	a.background("callers", callers.Run)

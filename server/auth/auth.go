@@ -36,30 +36,25 @@ var (
 // Options is what identifies callers.
 type Options struct {
 	CallersFile string // who there is; looked at again every 5 seconds
-	JWT         JWTOptions
+	JWTs        *JWTs  // nil: none are taken
 	Logger      *slog.Logger
 }
 
 // Authenticator knows all callers. It is used by all calls at the same time.
 type Authenticator struct {
 	callers atomic.Pointer[callers]
-	jwt     *verifier // nil: JWTs are not taken
+	jwts    *JWTs
 	files   *watched
 }
 
 // New reads the files. An error names the file and what is wrong in it, and shows no secret.
-func New(ctx context.Context, o Options) (*Authenticator, error) {
-	a := &Authenticator{}
+func New(o Options) (*Authenticator, error) {
+	a := &Authenticator{jwts: o.JWTs}
 	files, err := watch(o.Logger, "callers", a.load, o.CallersFile)
 	if err != nil {
 		return nil, err
 	}
 	a.files = files
-	if o.JWT.Keys != "" {
-		if a.jwt, err = newVerifier(ctx, o.JWT, o.Logger); err != nil {
-			return nil, err
-		}
-	}
 	return a, nil
 }
 
@@ -75,7 +70,7 @@ func (a *Authenticator) load(contents [][]byte) error {
 // Run reads files again when they have changed, until ctx is done. A file that is wrong is logged, and what was read before
 // stays in force.
 func (a *Authenticator) Run(ctx context.Context) {
-	follow(ctx, reloadEvery, append(a.jwt.watched(), a.files)...)
+	follow(ctx, reloadEvery, append(a.jwts.watched(), a.files)...)
 }
 
 // Caller is who makes the call of ctx. A bearer token counts before a client certificate, which may be that of a proxy. The
@@ -104,10 +99,10 @@ func (a *Authenticator) byToken(ctx context.Context, known *callers, token strin
 	if c := known.byToken[hash]; c != nil {
 		return c, nil
 	}
-	if a.jwt == nil || strings.Count(token, ".") != 2 {
+	if a.jwts == nil || strings.Count(token, ".") != 2 {
 		return nil, errToken
 	}
-	subject, err := a.jwt.subject(ctx, hash, token)
+	subject, err := a.jwts.subject(ctx, hash, token)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,8 @@ type JWTOptions struct {
 	Keys     string // a JWKS: a file, or a URL that begins with https://
 	Issuer   string // iss must be this
 	Audience string // aud must contain this
+
+	client *http.Client // of the URL; nil: http.DefaultClient
 }
 
 var (
@@ -41,8 +44,8 @@ var (
 	errSignature = &Unknown{"the token's signature is not one of the issuer's"}
 )
 
-// verifier verifies JWTs.
-type verifier struct {
+// JWTs verifies JSON Web Tokens.
+type JWTs struct {
 	parser *jwt.Parser
 	keys   atomic.Pointer[keyfunc.Keyfunc]
 	file   *watched // nil: the keys come from a URL
@@ -57,8 +60,10 @@ type verified struct {
 	until   time.Time
 }
 
-func newVerifier(ctx context.Context, o JWTOptions, log *slog.Logger) (*verifier, error) {
-	v := &verifier{
+// NewJWTs reads the keys; from a URL it does so again until ctx is done. One that does not answer delays it by 5 seconds, and may
+// answer later.
+func NewJWTs(ctx context.Context, o JWTOptions, log *slog.Logger) (*JWTs, error) {
+	v := &JWTs{
 		known: map[[32]byte]verified{},
 		parser: jwt.NewParser(
 			// None that a public key could be mistaken to be the secret of.
@@ -67,14 +72,14 @@ func newVerifier(ctx context.Context, o JWTOptions, log *slog.Logger) (*verifier
 		),
 	}
 	if strings.HasPrefix(o.Keys, "https://") {
-		return v, v.fetch(ctx, o.Keys, log)
+		return v, v.fetch(ctx, o, log)
 	}
 	var err error
 	v.file, err = watch(log, "JWKS", v.load, o.Keys)
 	return v, err
 }
 
-func (v *verifier) load(contents [][]byte) error {
+func (v *JWTs) load(contents [][]byte) error {
 	keys, err := keyfunc.NewJWKSetJSON(json.RawMessage(contents[0]))
 	if err != nil {
 		return errors.New("is not a JSON Web Key Set")
@@ -86,9 +91,10 @@ func (v *verifier) load(contents [][]byte) error {
 	return nil
 }
 
-// fetch takes the keys from a URL, now and again until ctx is done. One that does not answer now may do so later.
-func (v *verifier) fetch(ctx context.Context, url string, log *slog.Logger) error {
-	keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{url}, keyfunc.Override{
+// fetch takes the keys from a URL, now and again until ctx is done.
+func (v *JWTs) fetch(ctx context.Context, o JWTOptions, log *slog.Logger) error {
+	keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{o.Keys}, keyfunc.Override{
+		Client: o.client,
 		HTTPTimeout: keysPatience, RefreshInterval: keysRefresh,
 		RefreshUnknownKID: rate.NewLimiter(rate.Every(unknownKey), 1),
 		RateLimitWaitMax:  unknownWait,
@@ -104,7 +110,7 @@ func (v *verifier) fetch(ctx context.Context, url string, log *slog.Logger) erro
 }
 
 // watched is the file to look at; nil has none.
-func (v *verifier) watched() []*watched {
+func (v *JWTs) watched() []*watched {
 	if v == nil || v.file == nil {
 		return nil
 	}
@@ -112,7 +118,7 @@ func (v *verifier) watched() []*watched {
 }
 
 // subject verifies a token, whose hash is given.
-func (v *verifier) subject(ctx context.Context, hash [32]byte, token string) (string, error) {
+func (v *JWTs) subject(ctx context.Context, hash [32]byte, token string) (string, error) {
 	now := time.Now()
 	v.mu.Lock()
 	found, ok := v.known[hash]

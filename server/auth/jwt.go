@@ -94,7 +94,7 @@ func (v *JWTs) load(contents [][]byte) error {
 // fetch takes the keys from a URL, now and again until ctx is done.
 func (v *JWTs) fetch(ctx context.Context, o JWTOptions, log *slog.Logger) error {
 	keys, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{o.Keys}, keyfunc.Override{
-		Client: o.client,
+		Client:      o.client,
 		HTTPTimeout: keysPatience, RefreshInterval: keysRefresh,
 		RefreshUnknownKID: rate.NewLimiter(rate.Every(unknownKey), 1),
 		RateLimitWaitMax:  unknownWait,

@@ -30,7 +30,6 @@ const twoCallers = `{"callers":[
 	{"name":"ops","roles":["operator"],"certificates":["ops"]}
 ]}`
 
-
 // world is a gRPC server whose calls fail with the name of their caller.
 type world struct {
 	tls    *TLS
@@ -107,8 +106,12 @@ func call(t *testing.T, conn *grpc.ClientConn) (string, *big.Int) {
 // TestCertificates: who is known by a certificate, and which are not taken.
 func TestCertificates(t *testing.T) {
 	w := newWorld(t, newAuthenticator(t, twoCallers, nil))
-	expired := func(c *x509.Certificate) { c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(-time.Minute) }
-	early := func(c *x509.Certificate) { c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(2*time.Hour) }
+	expired := func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
+	}
+	early := func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
+	}
 	forServers := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
 	for _, test := range []struct {
 		name string

@@ -308,9 +308,9 @@ func TestNoReflection(t *testing.T) {
 // TestAuditLog: each change by an operator is a line that says who, what, before and after; dry runs and reads are none.
 func TestAuditLog(t *testing.T) {
 	var log storetest.Log
-	auth := withCallers(t, caller("operator", object{"name": "olga"}))
+	guard := withCallers(t, caller("operator", object{"name": "olga"}))
 	f := &fake{row: store.Allotment{Place: store.Place{Allotment: "concert"}, Capacity: 70, Rules: store.Rules{State: store.StatePaused, MaxPerHold: 3}}}
-	b := startServer(t, f, func(o *Options) { auth(o); o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	b := startServer(t, f, func(o *Options) { guard(o); o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	lines := func(method string, request object) string {
 		t.Helper()
 		before := len(log.String())
@@ -344,7 +344,7 @@ func TestAuditLog(t *testing.T) {
 			}
 			continue
 		}
-		want := append(test.want, `msg="operator action"`, "who=olga", "peer=", "what="+test.method, "allotment=concert", "outcome=OK")
+		want := append([]string{`msg="operator action"`, "who=olga", "peer=", "what=" + test.method, "allotment=concert", "outcome=OK"}, test.want...)
 		for _, part := range want {
 			if !strings.Contains(got, part) || strings.Count(got, "\n") != 1 {
 				t.Errorf("%s: no %s in %s", test.method, part, got)

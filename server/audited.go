@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
@@ -99,10 +100,10 @@ func rules(name string, r store.Rules, more ...slog.Attr) slog.Attr {
 	if r == (store.Rules{}) {
 		return slog.Attr{}
 	}
-	attrs := append(more,
+	attrs := append(slices.Clone(more),
 		slog.String("state", stateOut(r.State).String()),
 		slog.String("late_confirm", lateConfirmOut(r.LateConfirm).String()),
-		slog.Duration("hold_duration", r.HoldDuration), slog.Duration("max_hold_duration", r.MaxHoldDuration),
+		slog.String("hold_duration", r.HoldDuration.String()), slog.String("max_hold_duration", r.MaxHoldDuration.String()),
 		slog.Int64("max_quantity_per_hold", r.MaxPerHold), slog.Int64("max_quantity_per_buyer", r.MaxPerBuyer),
 	)
 	for _, at := range []struct {

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,7 +103,7 @@ func TestGuardedServer(t *testing.T) {
 	var answers []string
 	check := func(what string, err error, want codes.Code) {
 		t.Helper()
-		answers = append(answers, fmt.Sprint(status.Convert(err).Proto()))
+		answers = append(answers, status.Convert(err).Proto().String())
 		if status.Code(err) != want {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}

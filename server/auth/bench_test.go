@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-func benchmarkCaller(b *testing.B, a *Authenticator, ctx context.Context) {
+func benchmarkCaller(ctx context.Context, b *testing.B, a *Authenticator) {
 	b.Helper()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -19,17 +19,17 @@ func benchmarkCaller(b *testing.B, a *Authenticator, ctx context.Context) {
 
 func BenchmarkCertificate(b *testing.B) {
 	a := newAuthenticator(b, twoCallers, nil)
-	benchmarkCaller(b, a, peer.NewContext(b.Context(), &peer.Peer{AuthInfo: connection{name: "ops"}}))
+	benchmarkCaller(peer.NewContext(b.Context(), &peer.Peer{AuthInfo: connection{name: "ops"}}), b, a)
 }
 
 func BenchmarkToken(b *testing.B) {
 	token := hashOf("any")
 	a := newAuthenticator(b, `{"callers":[{"name":"shop","roles":["checkout"],"tokens_sha256":["`+hashOf(token)+`"]}]}`, nil)
-	benchmarkCaller(b, a, withToken(b, token))
+	benchmarkCaller(withToken(b, token), b, a)
 }
 
 func BenchmarkJWT(b *testing.B) {
 	good := newIssuer(b, "one")
 	a := newAuthenticator(b, jwtCallers, newJWTs(b, jwtOptions(file(b, keys(b, good)))))
-	benchmarkCaller(b, a, withToken(b, good.sign(b, claims(nil))))
+	benchmarkCaller(withToken(b, good.sign(b, claims(nil))), b, a)
 }

@@ -71,11 +71,12 @@ func NewJWTs(ctx context.Context, o JWTOptions, log *slog.Logger) (*JWTs, error)
 			jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience), jwt.WithExpirationRequired(), jwt.WithLeeway(clockLeeway),
 		),
 	}
-	if strings.HasPrefix(o.Keys, "https://") {
-		return v, v.fetch(ctx, o, log)
-	}
 	var err error
-	v.file, err = watch(log, "JWKS", v.load, o.Keys)
+	if strings.HasPrefix(o.Keys, "https://") {
+		err = v.fetch(ctx, o, log)
+	} else {
+		v.file, err = watch(log, "JWKS", v.load, o.Keys)
+	}
 	return v, err
 }
 

@@ -198,7 +198,9 @@ func TestKeysFromURL(t *testing.T) {
 func TestKnownIsBounded(t *testing.T) {
 	v := newJWTs(t, jwtOptions(file(t, keys(t, newIssuer(t, "one")))))
 	good := newIssuer(t, "one")
-	v.load([][]byte{[]byte(keys(t, good))})
+	if err := v.load([][]byte{[]byte(keys(t, good))}); err != nil {
+		t.Fatal(err)
+	}
 	for n := range knownMost {
 		v.known[[32]byte{byte(n), byte(n >> 8)}] = verified{}
 	}

@@ -40,7 +40,10 @@ func NewTLS(files TLSFiles, log *slog.Logger, meter metric.Meter) (*TLS, error) 
 	if t.files, err = watch(log, "certificate", t.load, paths...); err != nil {
 		return nil, err
 	}
-	return t, t.measure(meter)
+	if err := t.measure(meter); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 func (t *TLS) load(contents [][]byte) error {

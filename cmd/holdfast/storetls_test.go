@@ -18,7 +18,7 @@ import (
 )
 
 // TestTLSToStores: a Redis and a Postgres that ask for a client certificate get one, their own are checked, and a server without
-// the authority that signed them reaches neither.
+// the authority that signed them reaches neither. Traces of both name no buyer.
 func TestTLSToStores(t *testing.T) {
 	forget(t)
 	g := newGuarded(t, storetest.StateDir(t))
@@ -39,6 +39,9 @@ func TestTLSToStores(t *testing.T) {
 	}
 	tlsURL := strings.Replace(postgres.URL("holdfast"), "sslmode=disable", "sslmode=verify-full", 1)
 	redisURL := "--redis-url=rediss://127.0.0.1:" + redisPort + "/0"
+	t.Setenv("OTEL_TRACES_EXPORTER", "console")
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
 	serve := func(more ...string) *process {
 		return start(t, append([]string{
 			"serve", "--grpc-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0", "--log-format=text", "--drain-delay=0s", redisURL,
@@ -54,13 +57,23 @@ func TestTLSToStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold, err := pb.NewInventoryServiceClient(conn).CreateHold(t.Context(), &pb.CreateHoldRequest{
-		AllotmentId: "concert", BuyerId: "ann", RequestId: "r", Quantity: 1,
+		AllotmentId: "concert", BuyerId: "marker-of-a-buyer", RequestId: "r", Quantity: 1,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pb.NewInventoryServiceClient(conn).ConfirmHold(t.Context(), &pb.ConfirmHoldRequest{HoldId: hold.GetHold().GetId(), OrderId: "o"}); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := pb.NewAdminServiceClient(conn).ListSales(t.Context(), &pb.ListSalesRequest{BuyerId: "marker-of-a-buyer"}); err != nil {
+		t.Fatal(err)
+	}
+	// The spans of both stores and of the calls.
+	for _, span := range []string{"evalsha", "INSERT", "AdminService/ListSales"} {
+		until(t, time.Minute, "span "+span, func() bool { return strings.Contains(known.out.String(), span) })
+	}
+	if text := known.err.String() + known.out.String(); strings.Contains(text, "marker") {
+		t.Errorf("a buyer's id is in log or traces:\n%s", text)
 	}
 	if shown := certificatesShown(t, postgres); shown == 0 {
 		t.Error("Postgres was shown no certificate")

@@ -49,15 +49,19 @@ func (c *Caller) May(allotment string) bool {
 
 // Enter counts a call or stream in, which must Leave, unless the caller has as many in flight as it may.
 func (c *Caller) Enter() bool {
-	if c.inside.Add(1) <= c.most || c.most == 0 {
+	if c.most == 0 || c.inside.Add(1) <= c.most {
 		return true
 	}
-	c.Leave()
+	c.inside.Add(-1)
 	return false
 }
 
 // Leave counts a call out.
-func (c *Caller) Leave() { c.inside.Add(-1) }
+func (c *Caller) Leave() {
+	if c.most > 0 {
+		c.inside.Add(-1)
+	}
+}
 
 // callers finds them by what they show.
 type callers struct {

@@ -10,7 +10,10 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,7 +144,7 @@ func TestCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	old := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11})
+	old := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11, NextProtos: []string{"h2"}})
 	if err := old.Handshake(); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}
@@ -191,6 +194,44 @@ func TestCertificatesChange(t *testing.T) {
 	if got, _ := call(t, w.dial(t, &mine)); got != "ops" {
 		t.Errorf("a client of the other CA: %q", got)
 	}
+}
+
+// TestChangeUnderLoad: while certificate and key change one after the other, no call fails, on old connections and on new ones.
+func TestChangeUnderLoad(t *testing.T) {
+	w := newWorld(t, newAuthenticator(t, twoCallers, nil))
+	client := w.ca.issue(t, "ops", "", nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	var calls atomic.Int64
+	for range 4 {
+		callers.Go(func() {
+			standing := w.dial(t, &client)
+			for ctx.Err() == nil {
+				for _, conn := range []*grpc.ClientConn{standing, w.dial(t, &client)} {
+					if got, _ := call(t, conn); got != "ops" {
+						t.Errorf("a call while certificates change: %q", got)
+					}
+					calls.Add(1)
+				}
+			}
+		})
+	}
+	for range 5 {
+		before := calls.Load()
+		next := w.ca.issue(t, "server", "", nil)
+		write(t, w.path("cert"), next.cert)
+		w.tls.files.look()
+		write(t, w.path("key"), next.key)
+		w.tls.files.look()
+		for calls.Load() < before+16 && !t.Failed() {
+			runtime.Gosched()
+		}
+		if _, serial := call(t, w.dial(t, &client)); serial == nil || serial.Cmp(next.serial) != 0 {
+			t.Errorf("the new certificate is not seen: %v", serial)
+		}
+	}
+	cancel()
+	callers.Wait()
 }
 
 // TestRemaining: the time until the certificate expires is a metric.

@@ -33,11 +33,17 @@ func requestOf(t testing.TB, method string, request object) proto.Message {
 	if err != nil {
 		t.Fatal(err)
 	}
-	message := newMessage(t, methodNamed(t, method).Input())
-	if err := protojson.Unmarshal(text, message); err != nil {
+	return message(t, method, text)
+}
+
+// message is a request given as JSON.
+func message(t testing.TB, method string, text []byte) proto.Message {
+	t.Helper()
+	made := newMessage(t, methodNamed(t, method).Input())
+	if err := protojson.Unmarshal(text, made); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return message
+	return made
 }
 
 // send sends a request of any form and returns the error.

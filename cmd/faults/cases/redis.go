@@ -90,7 +90,7 @@ func redis() []Case {
 				Case: "F13", Title: "Redis frozen 30 s", Deployment: standalone, Fault: "SIGSTOP of Redis for 2 s (long: 30 s)",
 				Expected: "UNAVAILABLE within 100 ms each; nothing leaks; back at once",
 			},
-			Short: true, Random: true, Proof: []string{"frozen", "trouble"}, Guards: []string{"deadline"}, Inject: pauseRedis, Check: answeredInTime,
+			Short: true, Random: true, Proof: []string{"frozen", "trouble"}, Guards: []string{"budget", "deadline", "patience"}, Inject: pauseRedis, Check: answeredInTime,
 		},
 		{
 			Row: record.Row{

@@ -18,17 +18,23 @@
 -- commands it calls, and numbers that become texts.
 local byte, sub, pack = string.byte, string.sub, cmsgpack.pack
 
--- The hashes: a is their allotment, fields are those of buyer and hold of each line, got what they have; of has the
--- buyers that were decoded, made the values of those that this batch has made, sets the command that writes these, of
--- count parts. mixed: got and made do not tell all.
+-- The hashes: a is their allotment, fields are those of buyer and hold of each line, got what they have. If this batch
+-- makes buyers, made has their values, and sets is the command that writes these, of count parts. If buyers are decoded, of
+-- has them, and got and made do not tell all. Few lines share a hash of a large allotment, so a hash makes no table in vain.
 local hashes, owners = {}, ARGV[firstArg + 3]
-local brief = ARGV[firstArg + 6] == ''
+local brief, formats = ARGV[firstArg + 6] == '', {}
 for j = 1, tonumber(ARGV[firstArg + 2]) do
   local high, low = byte(owners, 2 * j - 1, 2 * j)
   local text = ARGV[firstArg + 7 + j]
   local key = KEYS[firstKey + j - 1]
-  hashes[j] = {a = allotments[256 * high + low], key = key, of = {}, made = {}, sets = {'HSET', key}, count = 2,
-    fields = {struct.unpack(string.rep('c8c24', #text / 32), text)}}
+  local fields = formats[#text]
+  if not fields then
+    fields = string.rep('c8c24', #text / 32)
+    formats[#text] = fields
+  end
+  fields = {struct.unpack(fields, text)}
+  hashes[j] = {a = allotments[256 * high + low], key = key, fields = fields,
+    got = redis.pcall('HMGET', key, unpack(fields, 1, #text / 16))}
 end
 local marker, rest = firstKey + #hashes - 1, nil -- rest: the answer to all that follow
 
@@ -47,17 +53,10 @@ end
 local counts = ARGV[firstArg + 5]
 local ids = {struct.unpack(ARGV[firstArg + 6], ARGV[firstArg + 7])}
 
-local function look()
-  for _, hash in ipairs(hashes) do
-    hash.got = redis.pcall('HMGET', hash.key, unpack(hash.fields, 1, #hash.fields - 1)) -- the last is where the text ends
-    hash.mixed = hash.got.err
-  end
-end
-
 -- Nothing is known of a line's buyer and of its hold.
 local function isNew(hash, at)
-  local got, field = hash.got, hash.fields[at]
-  return not (got[at] or got[at + 1] or hash.made[field] or hash.of[field] or got.err)
+  local got, made, of, field = hash.got, hash.made, hash.of, hash.fields[at]
+  return not (got[at] or got[at + 1] or made and made[field] or of and of[field] or got.err)
 end
 
 local function refuse(status, j)
@@ -97,6 +96,9 @@ local function takeFirst(i, l, hash, at, a, q, whole)
   local sequence = take(l, a, q, tag)
   local heads = a.heads[q] or headsOf(a, q)
   local value = heads[1] .. sub(tag, 1, NAME) .. heads[whole and 2 or 3] .. pack(sequence) .. a.tail .. ids[i]
+  if not hash.made then
+    hash.made, hash.sets, hash.count = {}, {'HSET', hash.key}, 2
+  end
   local sets, count = hash.sets, hash.count
   sets[count + 1], sets[count + 2] = field, value
   hash.made[field], hash.count = value, count + 2
@@ -111,7 +113,8 @@ local function meetBuyers()
   -- include records
 
   for _, hash in ipairs(hashes) do
-    entries[hash.key], hash.mixed = hash.of, true
+    hash.of = {}
+    entries[hash.key] = hash.of
   end
 
   -- The buyer of line l; nil if it has nothing yet.
@@ -120,7 +123,7 @@ local function meetBuyers()
     local field = hash.fields[at]
     local b = hash.of[field]
     if b then return b end
-    local raw = hash.made[field] or hash.got[at]
+    local raw = hash.made and hash.made[field] or hash.got[at]
     return raw and buyer(hash.key, field, raw)
   end
 
@@ -128,7 +131,8 @@ local function meetBuyers()
   local function holdOf(l)
     local hash, at, a = lineAt(l)
     local raw = hash.got
-    if not raw.err then raw = {hash.made[hash.fields[at]] or raw[at], raw[at + 1]} end
+    local made = hash.made and hash.made[hash.fields[at]]
+    if not raw.err then raw = {made or raw[at], raw[at + 1]} end
     return holdAt(a, hash.key, KEYS[marker + l], hash.fields[at + 1], raw)
   end
 
@@ -276,7 +280,6 @@ local function decide(i, first, last)
 end
 
 for _, a in ipairs(allotments) do prepare(a) end
-look()
 local results, requests = {}, tonumber(ARGV[firstArg])
 
 local function decideCarts()
@@ -293,18 +296,19 @@ end
 -- meanwhile, and nothing that lapsed is in the way. What it takes to tell is kept in variables while hash and allotment
 -- stay the same.
 local function decideLines()
-  local last, got, made, fields, mixed, a, least, most, left
+  local last, got, made, fields, met, a, least, most, left
   for i = 1, requests do
     local p = 3 * i
     local hash, at, q = hashes[lines[p - 2]], lines[p - 1], lines[p]
     if hash ~= last then
-      last, got, made, fields, mixed = hash, hash.got, hash.count > 2 and hash.made, hash.fields, hash.mixed
+      last, got, made, fields = hash, hash.got, hash.made, hash.fields
+      met = hash.of or got.err
       if hash.a ~= a then
         a = hash.a
         least, most, left = not rest and a.refused or MOST, a.most, a.refused and a.capacity - a.sold
       end
     end
-    local new = q <= most and not got[at] and not got[at + 1] and not (made and made[fields[at]]) and (not mixed or isNew(hash, at))
+    local new = q <= most and not got[at] and not got[at + 1] and not (made and made[fields[at]]) and (not met or isNew(hash, at))
     if new and q >= least then
       results[i] = q > left and -S.SOLD_OUT or -S.ALL_HELD
     elseif new and q >= 1 and q <= a.available and not brief then
@@ -317,7 +321,7 @@ end
 
 if requests == lineCount then decideLines() else decideCarts() end
 for _, hash in ipairs(hashes) do
-  if hash.count > 2 then writes[#writes + 1] = hash.sets end
+  if hash.sets then writes[#writes + 1] = hash.sets end
 end
 for _, a in ipairs(allotments) do
   if a.index then

@@ -186,7 +186,7 @@ func TestKeysAreDeclared(t *testing.T) {
 					t.Errorf("%s.lua:%d: a name for keys is set from %q", name, i+1, value)
 				}
 			}
-			if m := markers.FindStringSubmatch(line); m != nil && !strings.HasSuffix(m[1], ", KEYS[marker + l]") {
+			if m := markers.FindStringSubmatch(line); len(m) == 2 && !strings.HasSuffix(m[1], ", KEYS[marker + l]") {
 				t.Errorf("%s.lua:%d: a marker is set from %q", name, i+1, m[1])
 			}
 		}

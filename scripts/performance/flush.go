@@ -61,7 +61,7 @@ func flushOnce(ctx context.Context, b *bench) (r run, err error) {
 	r, err = b.readJSON(ctx, &found, append([]string{"onsale"}, p.flags()...)...)
 	cancel()
 	f := <-done
-	if err = errors.Join(err, f.err); err != nil {
+	if err := errors.Join(err, f.err); err != nil {
 		return run{}, err
 	}
 	r.Failure = "" // launch misses the holds that were lost

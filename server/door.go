@@ -23,19 +23,20 @@ const (
 
 // door counts who is inside.
 type door struct {
-	returns *returns
-	most    int64
-	inside  atomic.Int64
+	returns  *returns
+	most     int64
+	patience time.Duration
+	inside   atomic.Int64
 }
 
 func newDoor() *door {
-	return &door{returns: newReturns(doorLatest), most: int64(insideMost * runtime.GOMAXPROCS(0))}
+	return &door{returns: newReturns(doorLatest), most: int64(insideMost * runtime.GOMAXPROCS(0)), patience: doorPatience}
 }
 
 // enter lets a call in, which must leave, or returns an overloaded.
 func (d *door) enter(arrived time.Time) error {
 	now := time.Now()
-	if d.inside.Add(1) <= d.most && now.Sub(arrived) <= doorPatience {
+	if d.inside.Add(1) <= d.most && now.Sub(arrived) <= d.patience {
 		return nil
 	}
 	d.inside.Add(-1)

@@ -2,9 +2,7 @@ package server
 
 import (
 	"context"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,33 +17,6 @@ const (
 	// streamsMost is how many streams may be open for each processor: an idle one costs some tens of kilobytes.
 	streamsMost = 5000
 )
-
-// gate counts what has no place of its own behind the door or in the crowd.
-type gate struct {
-	returns *returns
-	most    int64
-	inside  atomic.Int64
-}
-
-func newGate(most int) *gate {
-	return &gate{returns: newReturns(doorLatest), most: int64(most * runtime.GOMAXPROCS(0))}
-}
-
-// enter counts a call in, which must leave, or returns an overloaded.
-func (g *gate) enter() error {
-	if g.inside.Add(1) <= g.most {
-		return nil
-	}
-	g.inside.Add(-1)
-	return g.full()
-}
-
-func (g *gate) full() error { return &overloaded{wait: g.returns.slot(time.Now())} }
-
-func (g *gate) leave() {
-	g.inside.Add(-1)
-	g.returns.left.Add(1)
-}
 
 // notAllowed is what a caller is told that may not do what it asks for.
 type notAllowed struct{ caller, what string }

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-inventory/holdfast/server/auth"
 )
 
 // connection is where the server is, how to be let in, and how to show its answers.
@@ -90,23 +90,14 @@ func (c *connection) dial() (*grpc.ClientConn, error) {
 }
 
 func (c *connection) tlsConfig() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("--ca-file: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--ca-file: %s has no certificate in PEM", c.CAFile)
-		}
+	config, err := auth.ClientTLS(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("--ca-file: %w", err)
 	}
 	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
+		if err := auth.Show(config, c.CertFile, c.KeyFile); err != nil {
 			return nil, fmt.Errorf("--cert-file and --key-file: %w", err)
 		}
-		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
 }

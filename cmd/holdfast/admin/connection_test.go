@@ -103,7 +103,7 @@ func TestCredentials(t *testing.T) {
 		{"another authority", "--ca-file=" + otherCert + " --cert-file=" + clientCert + " --key-file=" + clientKey + " --token-file=" + token, "certificate"},
 		{"the machine's authorities", "--tls --token-file=" + token, "certificate"},
 		{"no TLS", "--token-file=" + token, "--tls"},
-		{"no authority in it", "--ca-file=" + token, "--ca-file: " + token + " has no certificate"},
+		{"no authority in it", "--ca-file=" + token, "--ca-file: " + token + ": the CA's file has no certificate"},
 		{"no authority", "--ca-file=" + dir + "/none", "--ca-file"},
 		{"not a pair", "--cert-file=" + clientCert + " --key-file=" + otherKey, "--cert-file and --key-file"},
 		{"not a token", "--token-file=" + empty, "--token-file: " + empty},

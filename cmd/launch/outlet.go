@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"os"
+
+	"golang.org/x/term"
 )
 
 // outlet is where we write for a reader who may go, as head does at the end of a pipe. That ends the load as an
@@ -27,9 +29,5 @@ func isTerminal(w io.Writer) bool {
 		w = o.to
 	}
 	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(int(f.Fd()))
 }

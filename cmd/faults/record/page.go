@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ type Row struct {
 	Title, Deployment, Fault, Expected string
 	NotApplicable                      string // why it is no case; then nothing else but Case and Title counts
 	SlowOK                             string // why answers may take longer
+	NoControl                          string // why there is no guard to take out
 }
 
 // answerTarget is how long an answer may take at p99, in milliseconds.
@@ -93,7 +95,7 @@ func (r *Record) cells(row Row) []string {
 	}
 	t := result.Times
 	return append(start, hits(result.Hits), result.seen(), t.unavailable(), millis(t.Recovery), p99(t, row.SlowOK), millis(t.Settled),
-		result.Control.text())
+		cmp.Or(result.Control.text(), cell(row.NoControl)))
 }
 
 func (r Result) seen() string {

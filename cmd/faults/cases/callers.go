@@ -60,12 +60,12 @@ func callers() []Case {
 		{
 			Row: record.Row{
 				Case: "F39", Title: "overload 5x", Deployment: standalone,
-				Fault:     "1,500 callers of another allotment who ask again at once, for 3 s (long: 10 s)",
+				Fault:     "6,000 callers of another allotment who ask again at once, for 3 s (long: 10 s): more than the servers let in",
 				Expected:  "answered in time or told QUEUE_FULL; no false refusal",
 				SlowOK:    "of callers beside; the machine is shared with the load",
 				NoControl: "none: what is turned away is there to be quick, and only that would be missed",
 			},
-			Proof: []string{"calls of the overload"}, Inject: overload,
+			Proof: []string{"calls of the overload", "told QUEUE_FULL"}, Inject: overload,
 		},
 		{
 			Row: record.Row{
@@ -243,7 +243,7 @@ func overload(ctx context.Context, s *Scene) error {
 		lasts = 10 * time.Second
 	}
 	crowd := load.Closed{
-		Allotments: []string{other.Allotment}, Addresses: s.World.Addresses(), Connections: 2 * len(s.Servers), InFlight: 1500,
+		Allotments: []string{other.Allotment}, Addresses: s.World.Addresses(), Connections: 2 * len(s.Servers), InFlight: 6000,
 		Duration: lasts, Plan: load.NewPlan(load.Crowd{Requests: 1, Seed: s.Rand.Uint64()}), Want: codes.ResourceExhausted,
 	}
 	var healed func()

@@ -44,7 +44,7 @@ func links() []Case {
 				Fault:    "notify-keyspace-events emptied and subscriptions killed, again and again for 4 s (long: 10 s)",
 				Expected: "what lapses comes back by sweeping and on need",
 			},
-			Random: true, Proof: []string{"subscriptions killed", "lapsed meanwhile"}, Guards: []string{"need", "sweep"}, Inject: loseEvents, Check: countLapses,
+			Random: true, Proof: []string{"subscriptions killed", "lapsed meanwhile"}, Guards: []string{"need", "sweep", "reads"}, Inject: loseEvents, Check: countLapses,
 		},
 		{
 			Row: record.Row{

@@ -56,7 +56,7 @@ func sentinel() []Case {
 				Fault: "as F09, holds lapse meanwhile", Expected: "each server subscribes at the new master; what lapses comes back",
 			},
 			Proof:  []string{"masters killed", "subscribed at the new master", "lapsed meanwhile"},
-			Guards: []string{"subscription"}, Prepare: sentinels("none"), Check: countLapses,
+			Guards: []string{"followed"}, Prepare: sentinels("none"), Check: countLapses,
 			Inject: func(ctx context.Context, s *Scene) error { return failOver(ctx, s, true, nothing) },
 		},
 	}

@@ -27,7 +27,7 @@ func redisSettings() []Case {
 				Fault:    "100,000 holds of another allotment (short: 2,000) beside, which last",
 				Expected: "what lapses is sold again as soon as its deadline has passed; scripts are quick",
 			},
-			Proof: []string{"live holds"}, Guards: []string{"need"}, Inject: manyHolds, Check: countLapses,
+			Proof: []string{"live holds"}, Guards: []string{"need", "sweep", "reads", "subscription"}, Inject: manyHolds, Check: countLapses,
 		},
 		{
 			Row: record.Row{
@@ -61,7 +61,7 @@ func redisSettings() []Case {
 				Fault:    "the restricted user, all the time",
 				Expected: "everything works but for events: what lapses comes back by sweeping and on need",
 			},
-			Proof: []string{"refused by ACL", "lapsed meanwhile"}, Guards: []string{"need", "sweep"}, Inject: restricted, Check: countLapses,
+			Proof: []string{"refused by ACL", "lapsed meanwhile"}, Guards: []string{"need", "sweep", "reads"}, Inject: restricted, Check: countLapses,
 			Prepare: func(s *world.Settings) {
 				s.User = "app:secret"
 				s.Redis.ExtraArgs = []string{

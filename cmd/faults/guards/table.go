@@ -137,6 +137,14 @@ var All = []Guard{
 		With: "		_, err = s.v.redis.Release(ctx, p, work[0].Lapsed, store.LapseBySweep)", Without: "		return",
 	},
 	{
+		Name: "reads", Why: "availability releases what has lapsed before it is told", File: "lua/availability.lua",
+		With: "local tags = a.gate == S.OK and due(a)", Without: "local tags = nil",
+	},
+	{
+		Name: "followed", Why: "subscriptions follow the master", File: "store/holds/events.go",
+		With: "		case <-changed:\n", Without: "		case <-ctx.Done():\n			_ = changed\n			return\n",
+	},
+	{
 		Name: "subscription", Why: "a subscription that is lost is made anew", File: "store/holds/events.go",
 		With: "	for ctx.Err() == nil {\n		// Each time", Without: "	for once := true; once; once = false {\n		// Each time",
 	},

@@ -30,7 +30,7 @@ func main() {
 }
 
 func cut(ctx context.Context, address string, out io.Writer) error {
-	client, err := accept(ctx, out)
+	client, err := accept(out)
 	if err != nil {
 		return err
 	}
@@ -40,24 +40,35 @@ func cut(ctx context.Context, address string, out io.Writer) error {
 		return err
 	}
 	defer server.Close()
-	go func() { _, _ = io.Copy(server, client) }()
-	return passUntilAnswer(client, server)
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		_, _ = io.Copy(server, client)
+	}()
+	if err := passUntilAnswer(client, server); err != nil {
+		return err
+	}
+	// The caller closes its side then. Closing both would reset the connection if the caller happens to send something, which it would
+	// tell in other words.
+	if err := client.CloseWrite(); err != nil {
+		return err
+	}
+	<-asked
+	return nil
 }
 
 // accept prints an address, and waits for one connection to it.
-func accept(ctx context.Context, out io.Writer) (net.Conn, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+func accept(out io.Writer) (*net.TCPConn, error) {
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil, err
 	}
 	defer listener.Close()
-	if tcp, ok := listener.(*net.TCPListener); ok {
-		if err := tcp.SetDeadline(time.Now().Add(patience)); err != nil {
-			return nil, err
-		}
+	if err := listener.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
 	}
 	fmt.Fprintln(out, listener.Addr())
-	return listener.Accept()
+	return listener.AcceptTCP()
 }
 
 // passUntilAnswer passes on whole frames of HTTP/2 that come before the one that an answer begins with.

@@ -5,9 +5,9 @@ import { messages } from './protos.js';
 
 const { status } = grpc;
 
-// Bounds of the wait before a try, in ms, where the server does not say how long.
-const FIRST_WAIT = 50;
-const LONGEST_WAIT = 2000;
+// Bounds of the wait before a try, in ms, where the server does not say how long. gRPC has waited and tried before, for less.
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 5000;
 
 // Codes that leave open whether the call was done. All others are a no, but for RESOURCE_EXHAUSTED: without RetryInfo that is a request that is
 // too large.

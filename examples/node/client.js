@@ -19,6 +19,8 @@ const OPTIONS = {
   'grpc.service_config_disable_resolution': 1, // what DNS may say of it
   'grpc.keepalive_time_ms': 20_000, // a server ends connections that ping more often than every 10 s
   'grpc.keepalive_timeout_ms': 5_000,
+  'grpc.keepalive_permit_without_calls': 1,
+  'grpc.max_reconnect_backoff_ms': 3_000, // so that a server that is back is soon found
 };
 
 export class Client {
@@ -34,6 +36,11 @@ export class Client {
     const ended = { HOLD_STATE_LAPSED: 'HOLD_LAPSED', HOLD_STATE_CANCELLED: 'HOLD_CANCELLED' }[hold.state];
     if (ended) throw new Refusal({ reason: ended, message: 'a new intent needs a new request id', facts: { hold_id: hold.id } });
     return hold;
+  }
+
+  // cancel gives a hold's units back at once. One that nobody cancels lapses by itself.
+  async cancel(holdId) {
+    await this.#call('cancelHold', { holdId }, HOLD_PATIENCE);
   }
 
   // confirm turns a hold into a sale. The order id makes it one sale, whatever is repeated.

@@ -1,4 +1,4 @@
-// A small sale: three units, four buyers, a cut connection, and a buyer who pays too late. HOLDFAST_ADDR is where Holdfast is
+// A small sale: three units, five buyers, a declined card, a cut connection, and a buyer who pays too late. HOLDFAST_ADDR is where Holdfast is
 // (127.0.0.1:50051).
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -37,11 +37,16 @@ async function refused(reason, outcome, ...facts) {
 
 const order = (buyerId, quantity) => ({ allotmentId, buyerId, requestId: `${buyerId}-cart-1`, orderId: `${buyerId}-order-1`, quantity });
 
-// charge takes the money.
-async function charge(buyer) {
-  console.log(`  ${buyer} pays`);
-  return { refund: async () => console.log(`  ${buyer} is refunded`) };
-}
+// tillOf is where a buyer pays, after what happens meanwhile.
+const tillOf = (buyer, meanwhile = async () => {}) => ({
+  async charge(hold) {
+    await meanwhile(hold);
+    console.log(`  ${buyer} pays`);
+  },
+  async refund() {
+    console.log(`  ${buyer} is refunded`);
+  },
+});
 
 async function main() {
   await open();
@@ -51,13 +56,22 @@ async function main() {
   await seen(numbers, 3, 0, 0);
 
   console.log('ann buys 2');
-  const sale = await checkout(client, order('ann', 2), async (hold) => {
+  const sale = await checkout(client, order('ann', 2), tillOf('ann', async (hold) => {
     console.log(`  held: ${hold.id}`);
     await seen(numbers, 1, 2, 0);
-    return charge('ann');
-  });
+  }));
   console.log(`  sold: ${sale.quantity} units, ${sale.orderId}`);
   await seen(numbers, 1, 0, 2);
+
+  console.log('eve wants one, and her card is declined');
+  const declined = checkout(client, order('eve', 1), tillOf('eve', async () => {
+    await seen(numbers, 0, 1, 2);
+    throw new Error('declined');
+  }));
+  await assert.rejects(declined, /declined/);
+  await seen(numbers, 1, 0, 2);
+  console.log('the same request once more: a new try needs a new request id');
+  await refused('HOLD_CANCELLED', client.hold(order('eve', 1)));
 
   console.log('dot wants 2');
   await refused('SOLD_OUT', client.hold(order('dot', 2)), 'requested', 'capacity', 'sold', 'held');
@@ -65,7 +79,7 @@ async function main() {
   console.log('bob wants the last one, and the connection is cut when the answer comes');
   const cut = await startCut(address);
   const unlucky = new Client(cut.address);
-  const late = checkout(unlucky, order('bob', 1), async (hold) => {
+  const late = checkout(unlucky, order('bob', 1), tillOf('bob', async (hold) => {
     assert.equal(cut.count, 1);
     console.log(`  held, after ${cut.count} cut: ${hold.id}`);
     assert.equal((await client.hold(order('bob', 1))).id, hold.id);
@@ -81,14 +95,12 @@ async function main() {
     console.log('cid tries again, with the same request');
     console.log(`  held: ${(await client.hold(order('cid', 1))).id}`);
     await seen(numbers, 0, 1, 2);
-
-    console.log('bob pays at last');
-    return charge('bob');
-  });
+    console.log('bob is ready at last');
+  }));
   await refused('HOLD_LAPSED', late);
 
   console.log('cid goes on with his hold');
-  await checkout(client, order('cid', 1), () => charge('cid'));
+  await checkout(client, order('cid', 1), tillOf('cid'));
   await seen(numbers, 0, 0, 3);
 
   await numbers.return();

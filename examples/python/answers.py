@@ -7,9 +7,9 @@ import grpc
 
 from protos import errors_pb2
 
-# Bounds of the wait before a try, in seconds, where the server does not say how long.
-FIRST_WAIT = 0.05
-LONGEST_WAIT = 2.0
+# Bounds of the wait before a try, in seconds, where the server does not say how long. gRPC has waited and tried before, for less.
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 5.0
 
 # Codes that leave open whether the call was done. All others are a no, but for RESOURCE_EXHAUSTED: without RetryInfo that is a
 # request that is too large.

@@ -1,8 +1,10 @@
-"""One checkout: hold, pay, confirm, and refund if the hold was lost meanwhile."""
+"""One checkout: hold, pay, confirm; cancel if the buyer does not pay, and refund if the hold was lost meanwhile."""
 
+import contextlib
 import dataclasses
 
-from answers import Refusal
+from answers import Refusal, Unknown
+from protos import hold_pb2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,17 +18,28 @@ class Order:
     quantity: int
 
 
-def checkout(client, order, pay):
-    """Sells to a buyer. pay is called with the hold, and gives a payment that has a refund().
+def checkout(client, order, till):
+    """Sells to a buyer. till takes the money, charge(hold), and gives it back, refund().
 
     Raises a Refusal if nothing was sold, and nothing stays paid. Raises an Unknown if it is not known: where it is the confirm's, the
-    buyer has paid; neither refund nor sell again, but repeat the confirm until it is a sale or a Refusal.
+    buyer has paid; neither refund nor sell again, but call checkout again with the same order until it gives a sale or a Refusal.
     """
     hold = client.hold(order.allotment_id, order.buyer_id, order.request_id, order.quantity)
-    payment = pay(hold)
+    # Else it is SOLD or CONFIRMING: it was paid for before this shop crashed or gave up.
+    if hold.state == hold_pb2.HOLD_STATE_HELD:
+        _charge(client, hold, till)
     try:
         return client.confirm(hold.id, order.order_id)
     except Refusal as no:
         if no.hold_lost:
-            payment.refund()
+            till.refund()
+        raise
+
+
+def _charge(client, hold, till):
+    try:
+        till.charge(hold)
+    except Exception:
+        with contextlib.suppress(Refusal, Unknown):  # else it lapses
+            client.cancel(hold.id)
         raise

@@ -20,6 +20,8 @@ OPTIONS = (
     ("grpc.service_config_disable_resolution", 1),  # what DNS may say of it
     ("grpc.keepalive_time_ms", 20_000),  # a server ends connections that ping more often than every 10 s
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.max_reconnect_backoff_ms", 3_000),  # so that a server that is back is soon found
 )
 
 _ENDED = {hold_pb2.HOLD_STATE_LAPSED: "HOLD_LAPSED", hold_pb2.HOLD_STATE_CANCELLED: "HOLD_CANCELLED"}
@@ -46,6 +48,11 @@ class Client:
         if hold.state in _ENDED:
             raise Refusal(_ENDED[hold.state], "a new intent needs a new request id", {"hold_id": hold.id})
         return hold
+
+    def cancel(self, hold_id):
+        """Gives a hold's units back at once. One that nobody cancels lapses by itself."""
+        request = inventory_service_pb2.CancelHoldRequest(hold_id=hold_id)
+        until_known(lambda left: self._stub.CancelHold(request, timeout=left), HOLD_PATIENCE)
 
     def confirm(self, hold_id, order_id):
         """Turns a hold into a sale. The order id makes it one sale, whatever is repeated."""

@@ -1,8 +1,9 @@
-"""A small sale: three units, four buyers, a cut connection, and a buyer who pays too late.
+"""A small sale: three units, five buyers, a declined card, a cut connection, and a buyer who pays too late.
 
 HOLDFAST_ADDR is where Holdfast is (127.0.0.1:50051).
 """
 
+import contextlib
 import os
 import secrets
 
@@ -53,16 +54,25 @@ def order(buyer, quantity):
     return Order(ALLOTMENT, buyer, f"{buyer}-cart-1", f"{buyer}-order-1", quantity)
 
 
-class Payment:
-    """A payment, as a provider's library may have it."""
+class Till:
+    """Where a buyer pays, after what happens meanwhile."""
 
-    def __init__(self, buyer):
+    def __init__(self, buyer, meanwhile=lambda hold: None):
         self._buyer = buyer
-        print(f"  {buyer} pays")
+        self._meanwhile = meanwhile
+
+    def charge(self, hold):
+        """Takes the money."""
+        self._meanwhile(hold)
+        print(f"  {self._buyer} pays")
 
     def refund(self):
         """Gives the money back."""
         print(f"  {self._buyer} is refunded")
+
+
+class Declined(Exception):
+    """No money was taken."""
 
 
 def main():
@@ -76,15 +86,25 @@ def main():
     def hold(wanted):
         return client.hold(wanted.allotment_id, wanted.buyer_id, wanted.request_id, wanted.quantity)
 
-    def ann_pays(held):
+    def ann_waits(held):
         print(f"  held: {held.id}")
         seen(numbers, 1, 2, 0)
-        return Payment("ann")
 
     print("ann buys 2")
-    sale = checkout(client, order("ann", 2), ann_pays)
+    sale = checkout(client, order("ann", 2), Till("ann", ann_waits))
     print(f"  sold: {sale.quantity} units, {sale.order_id}")
     seen(numbers, 1, 0, 2)
+
+    def eve_is_declined(_):
+        seen(numbers, 0, 1, 2)
+        raise Declined
+
+    print("eve wants one, and her card is declined")
+    with contextlib.suppress(Declined):
+        checkout(client, order("eve", 1), Till("eve", eve_is_declined))
+    seen(numbers, 1, 0, 2)
+    print("the same request once more: a new try needs a new request id")
+    refused("HOLD_CANCELLED", lambda: hold(order("eve", 1)))
 
     print("dot wants 2")
     refused("SOLD_OUT", lambda: hold(order("dot", 2)), "requested", "capacity", "sold", "held")
@@ -93,7 +113,7 @@ def main():
     cut = Cut(ADDRESS)
     unlucky = Client(cut.address)
 
-    def bob_pays_late(held):
+    def bob_is_late(held):
         assert cut.count == 1
         print(f"  held, after {cut.count} cut: {held.id}")
         assert hold(order("bob", 1)).id == held.id
@@ -109,14 +129,12 @@ def main():
         print("cid tries again, with the same request")
         print(f"  held: {hold(order('cid', 1)).id}")
         seen(numbers, 0, 1, 2)
+        print("bob is ready at last")
 
-        print("bob pays at last")
-        return Payment("bob")
-
-    refused("HOLD_LAPSED", lambda: checkout(unlucky, order("bob", 1), bob_pays_late))
+    refused("HOLD_LAPSED", lambda: checkout(unlucky, order("bob", 1), Till("bob", bob_is_late)))
 
     print("cid goes on with his hold")
-    checkout(client, order("cid", 1), lambda _: Payment("cid"))
+    checkout(client, order("cid", 1), Till("cid"))
     seen(numbers, 0, 0, 3)
 
     numbers.close()

@@ -135,7 +135,7 @@ class Answers(unittest.TestCase):
 
     def test_wait(self):
         answer = Answer(FakeError(CODE.UNAVAILABLE))
-        for tries, limit in ((1, 0.05), (2, 0.1), (6, 1.6), (20, 2.0)):
+        for tries, limit in ((1, 0.5), (2, 1.0), (4, 4.0), (20, 5.0)):
             for _ in range(100):
                 self.assertLessEqual(wait_of(answer, tries), limit)
         answer.wait = 1.234

@@ -1,0 +1,65 @@
+package client
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+)
+
+// methodConfig is a part of the service config.
+type methodConfig struct {
+	Name        []struct{ Service, Method string }
+	Timeout     string
+	RetryPolicy *struct{ RetryableStatusCodes []string }
+}
+
+// methodConfigOf finds what the service config says of a method, as gRPC does: its own entry, else the service's.
+func methodConfigOf(t *testing.T, method string) methodConfig {
+	t.Helper()
+	var config struct{ MethodConfig []methodConfig }
+	if err := json.Unmarshal([]byte(ServiceConfig), &config); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{method, ""} {
+		for _, c := range config.MethodConfig {
+			for _, n := range c.Name {
+				if n.Service == pb.InventoryService_ServiceDesc.ServiceName && n.Method == name {
+					return c
+				}
+			}
+		}
+	}
+	t.Fatalf("%s is not in the service config", method)
+	return methodConfig{}
+}
+
+// TestServiceConfig: what is for other languages says the same as this package does, as far as gRPC can.
+func TestServiceConfig(t *testing.T) {
+	conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(ServiceConfig))
+	if err != nil {
+		t.Fatalf("gRPC does not take it: %v", err)
+	}
+	defer conn.Close()
+	service := pb.InventoryService_ServiceDesc
+	for _, method := range service.Methods {
+		c := methodConfigOf(t, method.MethodName)
+		timeout, err := time.ParseDuration(c.Timeout)
+		if want := paceOf("/" + service.ServiceName + "/" + method.MethodName).all; err != nil || timeout != want {
+			t.Errorf("%s: timeout %q, want %v", method.MethodName, c.Timeout, want)
+		}
+		if c.RetryPolicy == nil || !slices.Equal(c.RetryPolicy.RetryableStatusCodes, []string{"UNAVAILABLE", "RESOURCE_EXHAUSTED"}) {
+			t.Errorf("%s: retries %+v", method.MethodName, c.RetryPolicy)
+		}
+	}
+	for _, stream := range service.Streams {
+		if c := methodConfigOf(t, stream.StreamName); c.Timeout != "" || c.RetryPolicy != nil {
+			t.Errorf("%s: %+v, want neither a timeout nor retries", stream.StreamName, c)
+		}
+	}
+}

@@ -9,11 +9,13 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,6 +153,55 @@ func TestConnectEnds(t *testing.T) {
 	if err := c.Connect(t.Context()); err == nil {
 		t.Error("connects when closed")
 	}
+}
+
+// TestWaitsForServer: while there is nobody to connect to, a call waits, and is not made again and again.
+func TestWaitsForServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	pb.RegisterInventoryServiceServer(server, cancels{})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	var refused, tries atomic.Int64
+	c, err := client.Dial(listener.Addr().String(), client.Options{DialOptions: []grpc.DialOption{
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			if refused.Add(1) <= 3 {
+				return nil, errors.New("nobody is there yet")
+			}
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}),
+		grpc.WithChainUnaryInterceptor(func(
+			ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+		) error {
+			tries.Add(1)
+			return invoke(ctx, method, request, reply, conn, options...)
+		}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := c.Cancel(ctx, "concert.x"); err != nil || refused.Load() < 4 || tries.Load() > 3 {
+		t.Errorf("%d tries, %d connections: %v", tries.Load(), refused.Load(), err)
+	}
+	c.Close()
+	server.Stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+type cancels struct {
+	pb.UnimplementedInventoryServiceServer
+}
+
+// CancelHold does.
+func (cancels) CancelHold(context.Context, *pb.CancelHoldRequest) (*pb.CancelHoldResponse, error) {
+	return &pb.CancelHoldResponse{}, nil
 }
 
 func write(t *testing.T, file, content string) {

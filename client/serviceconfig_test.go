@@ -14,9 +14,10 @@ import (
 
 // methodConfig is a part of the service config.
 type methodConfig struct {
-	Name        []struct{ Service, Method string }
-	Timeout     string
-	RetryPolicy *struct{ RetryableStatusCodes []string }
+	Name         []struct{ Service, Method string }
+	WaitForReady bool
+	Timeout      string
+	RetryPolicy  *struct{ RetryableStatusCodes []string }
 }
 
 // methodConfigOf finds what the service config says of a method, as gRPC does: its own entry, else the service's.
@@ -53,13 +54,13 @@ func TestServiceConfig(t *testing.T) {
 		if want := paceOf("/" + service.ServiceName + "/" + method.MethodName).all; err != nil || timeout != want {
 			t.Errorf("%s: timeout %q, want %v", method.MethodName, c.Timeout, want)
 		}
-		if c.RetryPolicy == nil || !slices.Equal(c.RetryPolicy.RetryableStatusCodes, []string{"UNAVAILABLE", "RESOURCE_EXHAUSTED"}) {
-			t.Errorf("%s: retries %+v", method.MethodName, c.RetryPolicy)
+		if !c.WaitForReady || c.RetryPolicy == nil || !slices.Equal(c.RetryPolicy.RetryableStatusCodes, []string{"UNAVAILABLE", "RESOURCE_EXHAUSTED"}) {
+			t.Errorf("%s: waits %v, retries %+v", method.MethodName, c.WaitForReady, c.RetryPolicy)
 		}
 	}
 	for _, stream := range service.Streams {
-		if c := methodConfigOf(t, stream.StreamName); c.Timeout != "" || c.RetryPolicy != nil {
-			t.Errorf("%s: %+v, want neither a timeout nor retries", stream.StreamName, c)
+		if c := methodConfigOf(t, stream.StreamName); !c.WaitForReady || c.Timeout != "" || c.RetryPolicy != nil {
+			t.Errorf("%s: %+v, want it to wait, and neither a timeout nor retries", stream.StreamName, c)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/holdfast-inventory/holdfast/client"
 	"github.com/holdfast-inventory/holdfast/client/clienttest"
@@ -144,6 +145,16 @@ func storm(t *testing.T, buy func(client int, buyer string) string) map[string]i
 	return told
 }
 
+// createLasting makes an allotment whose holds outlast the test, however slow the machine.
+func createLasting(t *testing.T, dev *clienttest.Server, id string) {
+	t.Helper()
+	lasting := durationpb.New(time.Hour)
+	allotment := &pb.Allotment{Id: id, Capacity: stormUnits, HoldDuration: lasting, MaxHoldDuration: lasting}
+	if _, err := dev.Admin.CreateAllotment(t.Context(), &pb.CreateAllotmentRequest{Allotment: allotment}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // excuses counts the tries for holds that ended open because the machine was busy, as it may be in a test: the server said that it could not decide
 // in its 90 ms, or the try had no answer in its time. Those whose reply was lost are none of them.
 type excuses struct{ busy, late atomic.Int64 }
@@ -229,7 +240,7 @@ func TestRetryStorm(t *testing.T) {
 
 func stormOfClients(t *testing.T, dev *clienttest.Server) {
 	const allotment = "storm"
-	dev.Create(t, allotment, stormUnits)
+	createLasting(t, dev, allotment)
 	proxy := newLossy(t, dev.Addr)
 	var e excuses
 	options := client.Options{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(e.count)}}
@@ -318,7 +329,7 @@ func naive(ctx context.Context, api pb.InventoryServiceClient, allotment, buyer 
 
 func stormOfNaive(t *testing.T, dev *clienttest.Server) {
 	const allotment = "naive"
-	dev.Create(t, allotment, stormUnits)
+	createLasting(t, dev, allotment)
 	proxy := newLossy(t, dev.Addr)
 	clients := make([]pb.InventoryServiceClient, stormClients)
 	for i := range clients {

@@ -43,8 +43,9 @@ type Server struct {
 // Dev starts `holdfast dev --ephemeral` for this test, on free ports and on a Redis and a Postgres of its own, which must be installed, and stops
 // it at the test's end. It takes some seconds: let subtests share one, each with an allotment of its own.
 //
-// The program is built from the version of Holdfast that the go.mod of the test requires, which needs the line that
-// `go get -tool github.com/holdfast-inventory/holdfast/cmd/holdfast` adds; or it is what CLIENTTEST_HOLDFAST names.
+// The program is built from the version of Holdfast that the go.mod of the test requires, which needs the lines that
+// `go get -tool github.com/holdfast-inventory/holdfast/cmd/holdfast` adds. The first build takes a minute. Where CLIENTTEST_HOLDFAST names
+// a program, that one is taken.
 func Dev(t testing.TB) *Server {
 	t.Helper()
 	addr := start(t, binary(t))

@@ -17,7 +17,7 @@ type order struct {
 }
 
 // checkout holds, lets the buyer pay, and settles. pay stores the hold's id, charges under the order's id, and stores that the order is paid; its
-// error means that no money was taken.
+// error means that the buyer has given up, and that no money was taken.
 func checkout(ctx context.Context, c *client.Client, o order, pay func(order, *pb.Hold) error, refund func(order) error) (*pb.Sale, error) {
 	hold, err := c.Hold(ctx, client.Want{AllotmentID: o.allotment, BuyerID: o.buyer, Quantity: o.quantity, RequestID: o.id})
 	if err != nil {

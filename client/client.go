@@ -32,6 +32,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -51,7 +52,7 @@ import (
 //go:embed serviceconfig.json
 var ServiceConfig string
 
-// How connections are kept. A server ends those on which a client pings more often than every 10 s.
+// How connections are kept. A server ends those on which a client pings more often than its enforcement policy allows.
 const (
 	pingEvery      = 20 * time.Second
 	pingTimeout    = 5 * time.Second // after which a peer that does not answer is gone
@@ -91,7 +92,7 @@ func Dial(target string, o Options) (*Client, error) {
 	}
 	conn, err := grpc.NewClient(target, slices.Concat(security, ours, o.DialOptions)...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("holdfast: %w", err)
 	}
 	return &Client{InventoryServiceClient: pb.NewInventoryServiceClient(conn), conn: conn}, nil
 }
@@ -107,7 +108,7 @@ func (c *Client) Connect(ctx context.Context) error {
 		default:
 			c.conn.Connect()
 			if !c.conn.WaitForStateChange(ctx, state) {
-				return ctx.Err()
+				return fmt.Errorf("holdfast: no connection to %s (%v): %w", c.conn.Target(), state, ctx.Err())
 			}
 		}
 	}

@@ -2,7 +2,10 @@ package client
 
 import (
 	"encoding/json"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -62,5 +65,21 @@ func TestServiceConfig(t *testing.T) {
 		if c := methodConfigOf(t, stream.StreamName); !c.WaitForReady || c.Timeout != "" || c.RetryPolicy != nil {
 			t.Errorf("%s: %+v, want it to wait, and neither a timeout nor retries", stream.StreamName, c)
 		}
+	}
+}
+
+// TestPingsAreAccepted: a server ends connections on which a client pings too often, and it takes such a connection a minute to show.
+func TestPingsAreAccepted(t *testing.T) {
+	source, err := os.ReadFile("../server/server.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := regexp.MustCompile(`EnforcementPolicy\{\s*MinTime: (\d+) \* time\.Second, PermitWithoutStream: true`).FindSubmatch(source)
+	if policy == nil {
+		t.Fatal("the server's enforcement policy is not found")
+	}
+	seconds, err := strconv.Atoi(string(policy[1]))
+	if least := time.Duration(seconds) * time.Second; err != nil || pingEvery <= least {
+		t.Errorf("the client pings every %v, the server allows one in %v", pingEvery, least)
 	}
 }

@@ -1,6 +1,6 @@
 # Targets for work on Holdfast. `make help` lists them.
 
-# The tools that are no part of the product (buf, golangci-lint, govulncheck, grpcurl) are pinned in a
+# The tools that are no part of the product (buf, protoc-gen-doc, golangci-lint, govulncheck, grpcurl) are pinned in a
 # module file of their own: their several hundred dependencies would otherwise be among the product's.
 tool := go tool -modfile=scripts/tools/go.mod
 
@@ -39,7 +39,7 @@ lint: third_party ## Check the Go code, the proto files and the scripts' syntax
 		bash -n $$script || exit; done
 
 .PHONY: generate
-generate: third_party ## Generate the Go code of the proto files
+generate: third_party ## Generate the Go code of the proto files, and docs/api.md
 	$(tool) buf generate
 
 .PHONY: build

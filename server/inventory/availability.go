@@ -95,9 +95,9 @@ func retiredAvailability(a store.Allotment) store.Availability {
 }
 
 func availability(c store.Counters) store.Availability {
+	held, sold := store.Shown(c.Held+c.Confirming+c.Shrinking, c.Sold)
 	return store.Availability{
-		Allotment: c.Allotment, Capacity: c.Capacity, Available: max(0, c.Available),
-		Held: c.Held + c.Confirming + c.Shrinking, Sold: c.Sold, Version: c.Version, State: c.State,
+		Allotment: c.Allotment, Capacity: c.Capacity, Available: max(0, c.Available), Held: held, Sold: sold, Version: c.Version, State: c.State,
 		NextLapse: c.NextLapse, ReadTime: c.Now,
 	}
 }

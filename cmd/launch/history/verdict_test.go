@@ -403,3 +403,20 @@ func TestNotBroken(t *testing.T) {
 		})
 	}
 }
+
+// TestForgiven: a breach that is forgiven is counted, and hides no other, however many of them come first.
+func TestForgiven(t *testing.T) {
+	f := forge()
+	f.Forgive = []string{"nobody asked for"}
+	for range 2 * mostExamples {
+		f.again(2, ms(5000), ms(5010), Cancelled)
+	}
+	v := Judge(f.History)
+	if p := v.broken()["R3"]; p != nil || v.Forgiven["nobody asked for"] != 2*mostExamples {
+		t.Errorf("forgiven %v, R3: %+v", v.Forgiven, p)
+	}
+	f.confirmRefused(2, 6000, HoldLapsed)
+	if p := Judge(f.History).broken()["R3"]; p == nil || !strings.Contains(p.Examples[0], "before the deadline") {
+		t.Errorf("R3 with a breach that is not forgiven: %+v", p)
+	}
+}

@@ -66,17 +66,6 @@ func (p *Promise) broken(format string, args ...any) {
 	}
 }
 
-// forgives tells whether a breach is forgiven, and counts it then.
-func (t *trial) forgives(breach string) bool {
-	for _, part := range t.Forgive {
-		if strings.Contains(breach, part) {
-			t.Forgiven[part]++
-			return true
-		}
-	}
-	return false
-}
-
 // trial is a history being judged.
 type trial struct {
 	*History
@@ -88,6 +77,17 @@ type trial struct {
 	confirmed int64 // units that were sold as far as buyers were told
 
 	oversold, refusal, hold, once, fenced, conserved *Promise
+}
+
+// forgives tells whether a breach is forgiven, and counts it then.
+func (t *trial) forgives(breach string) bool {
+	for _, part := range t.Forgive {
+		if strings.Contains(breach, part) {
+			t.Forgiven[part]++
+			return true
+		}
+	}
+	return false
 }
 
 // Judge looks for broken promises.

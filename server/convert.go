@@ -93,8 +93,8 @@ func findingOut(f store.Finding) *pb.Finding {
 	return &pb.Finding{
 		Kind:        findingKindOut(f.Kind),
 		AllotmentId: f.Allotment,
-		HoldId:      f.HoldID,
-		BuyerId:     strings.ToValidUTF8(f.BuyerID, "\uFFFD"), // a damaged name may be no text
+		HoldId:      strings.ToValidUTF8(f.HoldID, "\uFFFD"), // what is damaged may be no text
+		BuyerId:     strings.ToValidUTF8(f.BuyerID, "\uFFFD"),
 		What:        f.What,
 		Difference:  f.Difference,
 		Action:      f.Action,

@@ -97,11 +97,11 @@ func TestOut(t *testing.T) {
 		{
 			"finding",
 			findingOut(store.Finding{
-				Kind: store.FindingFree, Allotment: "concert", HoldID: "h", BuyerID: "ann\xff", What: "w", Difference: -3,
+				Kind: store.FindingFree, Allotment: "concert", HoldID: "h\xff", BuyerID: "ann\xff", What: "w", Difference: -3,
 				Expected: "5", Actual: "2", Action: "adopt",
 			}),
 			&pb.Finding{
-				Kind: pb.FindingKind_FINDING_KIND_AVAILABLE, AllotmentId: "concert", HoldId: "h", BuyerId: "ann\uFFFD", What: "w",
+				Kind: pb.FindingKind_FINDING_KIND_AVAILABLE, AllotmentId: "concert", HoldId: "h\uFFFD", BuyerId: "ann\uFFFD", What: "w",
 				Difference: -3, Expected: "5", Actual: "2", Action: "adopt",
 			},
 		},

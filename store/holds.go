@@ -72,6 +72,10 @@ func (c Counters) Off() int64 {
 	return c.Available + c.Held + c.Confirming + c.Shrinking + c.Sold - c.Capacity
 }
 
+// Shown is what callers are told of units held, those that are confirming or being taken off included, and sold. When a sale was
+// cancelled before its confirm is finished, fewer than none are sold: so many of those that confirm are free again.
+func Shown(held, sold int64) (int64, int64) { return held + min(sold, 0), max(sold, 0) }
+
 // LapseDriver is what drove the release of lapsed holds.
 type LapseDriver string
 

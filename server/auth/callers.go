@@ -92,7 +92,7 @@ func parseCallers(content []byte) (*callers, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if decoder.More() {
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) { // More says of a bracket that it ends something
 		return nil, errors.New("something follows the end of the JSON object")
 	}
 	known := &callers{map[string]*Caller{}, map[[32]byte]*Caller{}, map[string]*Caller{}}

@@ -16,6 +16,8 @@ func TestWrongCallers(t *testing.T) {
 		{"empty", "", "is empty"},
 		{"not JSON", marker + ":", "invalid character"},
 		{"two objects", `{"callers":[]}{}`, "follows"},
+		{"a bracket too many", `{"callers":[]}}`, "follows"},
+		{"the end of a longer file", `{"callers":[]}],"roles":["reader"]}]}`, "follows"},
 		{"misspelt", one(`"role":["reader"]`), `unknown field "role"`},
 		{"no name", `{"callers":[{"roles":["reader"]}]}`, "caller 1: its name"},
 		{"a name twice", `{"callers":[{"name":"a","roles":["reader"],"subjects":["x"]},{"name":"a"}]}`, "caller 2: its name"},

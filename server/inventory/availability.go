@@ -95,9 +95,9 @@ func retiredAvailability(a store.Allotment) store.Availability {
 }
 
 func availability(c store.Counters) store.Availability {
+	held, sold := store.Shown(c.Held+c.Confirming+c.Shrinking, c.Sold)
 	return store.Availability{
-		Allotment: c.Allotment, Capacity: c.Capacity, Available: max(0, c.Available),
-		Held: c.Held + c.Confirming + c.Shrinking, Sold: c.Sold, Version: c.Version, State: c.State,
+		Allotment: c.Allotment, Capacity: c.Capacity, Available: max(0, c.Available), Held: held, Sold: sold, Version: c.Version, State: c.State,
 		NextLapse: c.NextLapse, ReadTime: c.Now,
 	}
 }
@@ -171,8 +171,9 @@ type snapshots struct {
 	v     *Inventory
 	calls singleflight.Group
 
-	mu   sync.Mutex
-	last map[string]snapshot // only of what was read in the last tick
+	mu            sync.Mutex
+	recent, older map[string]snapshot // of what was read since turned, and in a tick before that
+	turned        time.Time
 }
 
 type snapshot struct {
@@ -181,16 +182,13 @@ type snapshot struct {
 }
 
 func newSnapshots(v *Inventory) *snapshots {
-	return &snapshots{v: v, last: map[string]snapshot{}}
+	return &snapshots{v: v, recent: map[string]snapshot{}}
 }
 
 // read reads, or waits for who does; not longer than ctx lasts.
 func (s *snapshots) read(ctx context.Context, id string) (store.Availability, error) {
-	s.mu.Lock()
-	shot, known := s.last[id]
-	s.mu.Unlock()
-	if known && time.Since(shot.at) < watchTick/2 {
-		return shot.a, nil
+	if a, known := s.find(id, time.Now()); known {
+		return a, nil
 	}
 	asked := s.calls.DoChan(id, func() (any, error) {
 		var a store.Availability
@@ -199,7 +197,7 @@ func (s *snapshots) read(ctx context.Context, id string) (store.Availability, er
 			return err
 		})
 		if err == nil {
-			s.keep(id, a)
+			s.keep(id, a, time.Now())
 		}
 		return a, err
 	})
@@ -212,13 +210,24 @@ func (s *snapshots) read(ctx context.Context, id string) (store.Availability, er
 	}
 }
 
-func (s *snapshots) keep(id string, a store.Availability) {
+// find returns what was read of an allotment just now.
+func (s *snapshots) find(id string, now time.Time) (store.Availability, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for other, shot := range s.last {
-		if time.Since(shot.at) > watchTick {
-			delete(s.last, other)
-		}
+	shot, known := s.recent[id]
+	if !known {
+		shot, known = s.older[id]
 	}
-	s.last[id] = snapshot{a: a, at: time.Now()}
+	return shot.a, known && now.Sub(shot.at) < watchTick/2
+}
+
+// keep forgets in passing what was read more than a tick or two ago, all at once: looking through it for each would take more
+// time than reading.
+func (s *snapshots) keep(id string, a store.Availability, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.turned) > watchTick {
+		s.recent, s.older, s.turned = map[string]snapshot{}, s.recent, now
+	}
+	s.recent[id] = snapshot{a: a, at: now}
 }

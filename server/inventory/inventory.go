@@ -96,7 +96,7 @@ func New(o Options) (*Inventory, error) {
 		o.Background = o.Ledger
 	}
 	v := &Inventory{redis: o.Redis, ledger: o.Ledger, o: o, log: o.Logger, decisions: budget.New(o.DecisionTime)}
-	v.places = newDirectory(o.Redis, o.Ledger)
+	v.places = newDirectory(o.Redis, o.Ledger, o.DecisionTime)
 	v.adopter = newAdopter(v)
 	v.sweeper = newSweeper(v)
 	v.supervisor = newSupervisor(v)

@@ -26,8 +26,8 @@ type sweeper struct {
 	v *Inventory
 
 	mu    sync.Mutex
-	next  map[string]time.Time // when to look at an allotment
-	order deadlines
+	next  map[string]*deadlineAt // when to look at an allotment
+	order deadlines              // the same
 	wake  chan struct{}
 	hints map[store.HoldID]struct{}
 	told  chan struct{}
@@ -36,11 +36,12 @@ type sweeper struct {
 type deadlineAt struct {
 	at        time.Time
 	allotment string
+	place     int // in the order
 }
 
 func newSweeper(v *Inventory) *sweeper {
 	return &sweeper{
-		v: v, next: map[string]time.Time{}, wake: make(chan struct{}, 1),
+		v: v, next: map[string]*deadlineAt{}, wake: make(chan struct{}, 1),
 		hints: map[store.HoldID]struct{}{}, told: make(chan struct{}, 1),
 	}
 }
@@ -51,11 +52,17 @@ func (s *sweeper) note(allotment string, in time.Duration) {
 	at := time.Now().Add(max(0, in) + time.Millisecond + rand.N(sweepJitter))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known, ok := s.next[allotment]; ok && !at.Before(known) {
+	switch d, known := s.next[allotment]; {
+	case !known:
+		d = &deadlineAt{at: at, allotment: allotment}
+		s.next[allotment] = d
+		heap.Push(&s.order, d)
+	case at.Before(d.at):
+		d.at = at
+		heap.Fix(&s.order, d.place)
+	default:
 		return
 	}
-	s.next[allotment] = at
-	heap.Push(&s.order, deadlineAt{at: at, allotment: allotment})
 	if s.order[0].allotment == allotment {
 		signal(s.wake)
 	}
@@ -108,12 +115,10 @@ func (s *sweeper) take(now time.Time) ([]string, time.Duration) {
 			return allotments, first.at.Sub(now)
 		}
 		heap.Pop(&s.order)
-		if s.next[first.allotment].Equal(first.at) { // else an earlier look replaced it
-			delete(s.next, first.allotment)
-			allotments = append(allotments, first.allotment)
-		}
+		delete(s.next, first.allotment)
+		allotments = append(allotments, first.allotment)
 	}
-	s.order, s.next = nil, map[string]time.Time{} // maps and slices do not shrink by themselves
+	s.order, s.next = nil, map[string]*deadlineAt{} // maps and slices do not shrink by themselves
 	return allotments, time.Minute
 }
 
@@ -213,15 +218,21 @@ func perAllotment(hints map[store.HoldID]struct{}) map[string][]store.HoldID {
 }
 
 // deadlines is a heap, earliest first.
-type deadlines []deadlineAt
+type deadlines []*deadlineAt
 
 func (d deadlines) Len() int           { return len(d) }
 func (d deadlines) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
-func (d deadlines) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+
+// Swap is heap.Interface's.
+func (d deadlines) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].place, d[j].place = i, j
+}
 
 // Push is heap.Interface's.
 func (d *deadlines) Push(x any) {
-	if e, ok := x.(deadlineAt); ok {
+	if e, ok := x.(*deadlineAt); ok {
+		e.place = len(*d)
 		*d = append(*d, e)
 	}
 }
@@ -230,7 +241,7 @@ func (d *deadlines) Push(x any) {
 func (d *deadlines) Pop() any {
 	old := *d
 	last := old[len(old)-1]
-	old[len(old)-1] = deadlineAt{} // it names an allotment
+	old[len(old)-1] = nil // or it stayed in memory
 	*d = old[:len(old)-1]
 	return last
 }

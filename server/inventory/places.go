@@ -5,28 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
-// directoryMost bounds the places that a replica remembers: some 100 bytes each.
-const directoryMost = 200_000
+const (
+	// directoryMost bounds the places that a replica remembers: some 100 bytes each.
+	directoryMost = 200_000
+	// directoryAsks is how many unknown ids each store is asked for at a time: who asks for what is not there, under ever
+	// new names, leaves the connections to others.
+	directoryAsks = 4
+)
 
 // directory knows where allotments are. A place never changes, so what is known stays true; an id
 // that nobody knows is asked for each time, since it may be created at any moment.
 type directory struct {
-	hints  store.Places
-	ledger store.Allotments
-	asking singleflight.Group
+	hints    store.Places
+	ledger   store.Allotments
+	patience time.Duration // until it is the turn of an id
+	asking   singleflight.Group
+
+	hintTurns, ledgerTurns *semaphore.Weighted
 
 	mu    sync.RWMutex
 	known map[string]store.Place
 }
 
-func newDirectory(hints store.Places, ledger store.Allotments) *directory {
-	return &directory{hints: hints, ledger: ledger, known: map[string]store.Place{}}
+func newDirectory(hints store.Places, ledger store.Allotments, patience time.Duration) *directory {
+	return &directory{
+		hints: hints, ledger: ledger, patience: patience, known: map[string]store.Place{},
+		hintTurns: semaphore.NewWeighted(directoryAsks), ledgerTurns: semaphore.NewWeighted(directoryAsks),
+	}
 }
 
 // place returns an allotment's place, or an AllotmentNotFound refusal, which only the ledger can give.
@@ -59,17 +72,37 @@ func (d *directory) askTogether(ctx context.Context, id string) (p store.Place, 
 }
 
 func (d *directory) ask(ctx context.Context, id string) (store.Place, error) {
-	p, found, hintErr := d.hints.Place(ctx, id)
+	var p store.Place
+	var found bool
+	hintErr := d.inTurn(ctx, d.hintTurns, func() (err error) {
+		p, found, err = d.hints.Place(ctx, id)
+		return err
+	})
 	if found {
 		d.remember(p)
 		return p, nil
 	}
-	a, err := d.ledger.Allotment(ctx, id)
+	var a store.Allotment
+	err := d.inTurn(ctx, d.ledgerTurns, func() (err error) {
+		a, err = d.ledger.Allotment(ctx, id)
+		return err
+	})
 	if err != nil {
 		return store.Place{}, errors.Join(err, hintErr)
 	}
 	d.remember(a.Place)
 	return a.Place, nil
+}
+
+// inTurn asks a store when it is this id's turn; ErrQueueFull if that does not come in time.
+func (d *directory) inTurn(ctx context.Context, turns *semaphore.Weighted, ask func() error) error {
+	waiting, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
+	if err := turns.Acquire(waiting, 1); err != nil {
+		return fmt.Errorf("%w: for allotments that are not known here", store.ErrQueueFull)
+	}
+	defer turns.Release(1)
+	return ask()
 }
 
 func (d *directory) places(ctx context.Context, ids []string) ([]store.Place, error) {

@@ -2,6 +2,8 @@ package inventory
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,8 +18,9 @@ type slowBooks struct {
 	store.Places
 	store.Allotments
 
-	created atomic.Bool
-	looks   atomic.Int64
+	created     atomic.Bool
+	looks       atomic.Int64
+	inside, met atomic.Int64 // looks under way, and the most of them at a time
 }
 
 const lookTime = 10 * time.Millisecond
@@ -29,6 +32,8 @@ func (b *slowBooks) Place(context.Context, string) (store.Place, bool, error) {
 func (b *slowBooks) Allotment(_ context.Context, id string) (store.Allotment, error) {
 	b.looks.Add(1)
 	created := b.created.Load()
+	b.met.Store(max(b.met.Load(), b.inside.Add(1)))
+	defer b.inside.Add(-1)
 	time.Sleep(lookTime)
 	if !created {
 		return store.Allotment{}, &store.Refusal{Reason: store.AllotmentNotFound, Allotment: id}
@@ -40,7 +45,7 @@ func (b *slowBooks) Allotment(_ context.Context, id string) (store.Allotment, er
 func TestCrowdForAnUnknownAllotment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		books := &slowBooks{}
-		d := newDirectory(books, books)
+		d := newDirectory(books, books, DefaultDecisionTime)
 		start := time.Now()
 		var crowd sync.WaitGroup
 		for range 1000 {
@@ -62,7 +67,7 @@ func TestCrowdForAnUnknownAllotment(t *testing.T) {
 func TestPlaceOfWhatWasJustCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		books := &slowBooks{}
-		d := newDirectory(books, books)
+		d := newDirectory(books, books, DefaultDecisionTime)
 		var crowd sync.WaitGroup
 		for n := range 20 {
 			if n == 5 {
@@ -77,5 +82,33 @@ func TestPlaceOfWhatWasJustCreated(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		crowd.Wait()
+	})
+}
+
+// A crowd that asks for many allotments that are not there takes few connections of either store, and those for whom there is no
+// time are told to come again.
+func TestCrowdForManyUnknownAllotments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		books := &slowBooks{}
+		d := newDirectory(books, books, DefaultDecisionTime)
+		var crowd sync.WaitGroup
+		var unknown, full atomic.Int64
+		for n := range 1000 {
+			crowd.Go(func() {
+				_, err := d.place(t.Context(), fmt.Sprint("typo-", n))
+				switch {
+				case store.Refused(err, store.AllotmentNotFound) != nil:
+					unknown.Add(1)
+				case errors.Is(err, store.ErrQueueFull):
+					full.Add(1)
+				default:
+					t.Errorf("%v, want ALLOTMENT_NOT_FOUND or QUEUE_FULL", err)
+				}
+			})
+		}
+		crowd.Wait()
+		if most := books.met.Load(); most > 4 || unknown.Load() < 4 || full.Load() == 0 {
+			t.Errorf("%d looks at a time; %d were told that there is none, %d to come again", most, unknown.Load(), full.Load())
+		}
 	})
 }

@@ -139,3 +139,31 @@ func TestS40ReleasingWhatWasNeverTaken(t *testing.T) {
 		w.wantAvailableCounter(a, 10)
 	})
 }
+
+// A sale that is cancelled before Redis has heard of it: the counters pass below 0, and no answer shows it.
+func TestCancelledBeforeItsConfirmIsFinished(t *testing.T) {
+	w := newWorld(t, 1)
+	a := w.open(10)
+	h, r := w.hold(a, "ann", "r1", 2), w.at(0)
+	placed := store.PlacedHold{Place: w.place(a), ID: h.ID}
+	begun, err := r.holds.Begin(w.ctx(), store.BeginRequest{OrderID: "order-1", Holds: []store.PlacedHold{placed}, Lease: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts, err := r.ledger.Settle(w.ctx(), a, store.Confirm{OrderID: "order-1", Lines: []store.ConfirmLine{{
+		ID: h.ID, BuyerID: "ann", RequestID: "r1", Quantity: 2, Held: 2, Token: begun[0].Token, Epoch: begun[0].Epoch, CreateTime: h.CreateTime,
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.cancelSale(h, "c1", 0)
+	w.wantStock(a, 10, 0, 0)
+	_, err = w.tryHold(0, a, "bob", "r1", 11)
+	if no := wantRefusal(t, err, store.SoldOut, store.AllHeld); no.Sold != 0 || no.Held != 0 {
+		t.Errorf("a refusal tells of %d sold and %d held, want none", no.Sold, no.Held)
+	}
+	if err := r.holds.Finish(w.ctx(), []store.FinishLine{{PlacedHold: placed, Verdict: verdicts[0]}}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantStock(a, 10, 0, 0)
+}

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,5 +40,25 @@ func TestSweeperForgets(t *testing.T) {
 	}
 	if due, _ := s.take(time.Now().Add(2 * time.Hour)); len(due) != 1000 || cap(s.order) != 0 || len(s.next) != 0 {
 		t.Errorf("%d are due; %d and %d are kept", len(due), cap(s.order), len(s.next))
+	}
+}
+
+// TestSweeperKeepsOneDeadline: looking at an allotment earlier than its next deadline, however often, takes no memory until that.
+func TestSweeperKeepsOneDeadline(t *testing.T) {
+	s := newSweeper(nil)
+	for range 1000 {
+		s.note("x", 24*time.Hour)
+		s.note("y", time.Hour)
+		s.note("x", 0)
+		if due, _ := s.take(time.Now().Add(time.Minute)); !slices.Equal(due, []string{"x"}) {
+			t.Fatalf("due: %v", due)
+		}
+	}
+	s.note("x", 24*time.Hour)
+	if n := len(s.order); n > 2 {
+		t.Errorf("%d deadlines of two allotments are kept", n)
+	}
+	if due, wait := s.take(time.Now().Add(2 * time.Hour)); !slices.Equal(due, []string{"y"}) || wait < 21*time.Hour {
+		t.Errorf("due after two hours: %v, and then after %v", due, wait)
 	}
 }

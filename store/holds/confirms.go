@@ -188,9 +188,10 @@ func (s *Store) Shrink(ctx context.Context, r store.ShrinkRequest) (store.Begun,
 	switch o.reply[0].status() {
 	case statusOK:
 	case statusInUse:
+		held, sold := f.shown()
 		return store.Begun{}, &store.Refusal{
-			Reason: store.CapacityInUse, Allotment: r.Allotment, Requested: r.Units, Capacity: f.capacity, Sold: f.sold,
-			Held: f.held + f.confirming + f.shrinking, SmallestCapacity: f.capacity - max(0, f.available),
+			Reason: store.CapacityInUse, Allotment: r.Allotment, Requested: r.Units, Capacity: f.capacity, Sold: sold,
+			Held: held, SmallestCapacity: f.capacity - max(0, f.available),
 		}
 	case statusMismatch:
 		return store.Begun{}, &store.Refusal{Reason: store.RequestMismatch, Allotment: r.Allotment, Field: "delta"}

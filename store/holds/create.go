@@ -61,9 +61,9 @@ func (s *Store) createError(r store.CreateRequest, ids []store.HoldID, o *op) er
 		return fmt.Errorf("create: status %d names line %d of %d", result.status(), i+1, len(r.Lines))
 	}
 	line, f := r.Lines[i], o.facts[i]
+	held, sold := f.shown()
 	no := &store.Refusal{
-		Allotment: line.Allotment, Requested: line.Quantity, Capacity: f.capacity, Sold: f.sold,
-		Held: f.held + f.confirming + f.shrinking, Version: f.version,
+		Allotment: line.Allotment, Requested: line.Quantity, Capacity: f.capacity, Sold: sold, Held: held, Version: f.version,
 		OpensAt: instant(f.opens), ClosesAt: instant(f.closes),
 	}
 	switch result.status() {

@@ -284,6 +284,11 @@ func decodeFacts(value any) facts {
 	}
 }
 
+// shown is what callers are told of units held and sold.
+func (f facts) shown() (held, sold int64) {
+	return store.Shown(f.held+f.confirming+f.shrinking, f.sold)
+}
+
 func (f facts) counters(p store.Place, now int64) store.Counters {
 	state := store.AllotmentState(f.state)
 	if f.closes != 0 && f.closes <= now {

@@ -53,7 +53,7 @@ func (l *Ledger) CreateAllotment(ctx context.Context, a store.Allotment) (store.
 		decide: func() error { return sameCreation(a.Allotment, asked, created) },
 		write:  func(*pgx.Batch) {},
 	}
-	if err := l.transact(ctx, l.requests, u, slog.String("allotment", a.Allotment)); err != nil {
+	if err := l.transact(ctx, l.others, u, slog.String("allotment", a.Allotment)); err != nil {
 		return store.Allotment{}, err
 	}
 	return row, nil

@@ -29,7 +29,7 @@ func (l *Ledger) CancelSale(ctx context.Context, c store.CancelSale) (store.Sale
 		return store.Sale{}, 0, &store.InvalidField{Field: "quantity", Problem: "must be 1 or more"}
 	}
 	u := &cancelling{asked: c}
-	err := l.transact(ctx, l.requests, unit{read: u.read, decide: u.decide, write: u.write},
+	err := l.transact(ctx, l.others, unit{read: u.read, decide: u.decide, write: u.write},
 		slog.String("hold", c.ID.String()), slog.String("request", c.RequestID), slog.Int64("quantity", c.Quantity))
 	if err != nil {
 		return store.Sale{}, 0, err

@@ -60,7 +60,7 @@ func (l *Ledger) UpdateRules(ctx context.Context, id string, version int64, r st
 		write: func(b *pgx.Batch) { queueRules(b, &a, r, number) },
 		once:  true, // after its own success it would see a stale version
 	}
-	if err := l.transact(ctx, l.requests, u, slog.String("allotment", id)); err != nil {
+	if err := l.transact(ctx, l.others, u, slog.String("allotment", id)); err != nil {
 		return store.Allotment{}, err
 	}
 	return a.row, nil
@@ -82,7 +82,7 @@ func (l *Ledger) Grow(ctx context.Context, asked store.Adjustment) (store.Allotm
 		return store.Allotment{}, store.Adjustment{}, &store.InvalidField{Field: "delta", Problem: "must be positive to grow"}
 	}
 	u := &growing{asked: asked}
-	err := l.transact(ctx, l.requests, unit{read: u.read, decide: u.decide, write: u.write},
+	err := l.transact(ctx, l.others, unit{read: u.read, decide: u.decide, write: u.write},
 		slog.String("allotment", asked.Allotment), slog.String("request", asked.RequestID), slog.Int64("delta", asked.Delta))
 	if err != nil {
 		return store.Allotment{}, store.Adjustment{}, err

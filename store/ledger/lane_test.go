@@ -118,3 +118,39 @@ func TestFullLane(t *testing.T) {
 	leave()
 	wg.Wait()
 }
+
+// TestOthersLeaveRoomForSales: calls that wait, as for a row that somebody has locked, leave connections to the sales of other allotments.
+func TestOthersLeaveRoomForSales(t *testing.T) {
+	t.Parallel()
+	const patience, longer = 20 * time.Second, 10 * time.Minute
+	f := setup(t, 10, func(o *Options) {
+		o.MaxConns, o.LockTimeout, o.StatementTimeout, o.CallTimeout = 4, longer, longer, longer
+	})
+	f.create(other, 10)
+	id := f.sell(1, 3)
+	locker := f.connect()
+	f.exec(locker, `begin`)
+	f.exec(locker, `select from allotments where id = $1 for update`, show)
+	ctx, leave := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer leave()
+	for i := range 10 {
+		wg.Go(func() {
+			_, _, _ = f.CancelSale(ctx, store.CancelSale{ID: id, RequestID: fmt.Sprint(i), Quantity: 1}) // nobody lets it
+		})
+	}
+	storetest.Eventually(t, patience, func() error {
+		if n := f.requests.Stat().AcquiredConns(); n < 2 {
+			return fmt.Errorf("%d calls have connections", n)
+		}
+		return nil
+	})
+	selling, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for n := range 10 {
+		if v, err := f.Settle(selling, other, order(fmt.Sprint(n), line(other, n, 1))); err != nil || v[0].Kind != sold {
+			t.Fatalf("sale %d of another allotment: %v, %v", n, v, err)
+		}
+	}
+}

@@ -35,7 +35,8 @@ type Options struct {
 	// URL is a postgres:// URL. Behind a pgbouncer in transaction mode without prepared statements,
 	// add default_query_exec_mode=exec to it.
 	URL string
-	// MaxConns bounds the connections, and so the transactions at a time, for requests (default 8).
+	// MaxConns bounds the connections, and so the transactions at a time, for requests (default 8). Half of them are for the ledger
+	// step alone.
 	MaxConns int32
 	// BackgroundMaxConns bounds those of feeds, adopts and the Background view (default 2): loops
 	// that do not end cannot take the connections that sales need.
@@ -86,9 +87,10 @@ type Ledger struct {
 	meter      *instruments
 	tracer     trace.Tracer
 	requests   *pool
+	others     *pool // the requests' for all but the ledger step: who waits there, or asks in vain, leaves the other half to sales
 	background *pool
 	health     *health
-	reads      *pool // of the two, the one for what both requests and loops call
+	reads      *pool // of others and background, the one for what both requests and loops call
 	lanes      *batch.Lanes[string, string, *settling]
 	mark       func(point string) // failpoint.Hit; a test in one process may look in
 }
@@ -121,7 +123,8 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 		l.background.Reset()
 	})
 	l.requests.health, l.background.health = l.health, l.health
-	l.reads = l.requests
+	l.others = l.requests.half()
+	l.reads = l.others
 	// A lane is of one group, as is its only flow, which may take half of it.
 	limits := batch.Limits{Batch: maxConfirms, Lane: 2 * maxWaiting}
 	l.lanes = batch.NewLanes[string, string](limits, (*settling).lines, l.settleLane)

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	nooptrace "go.opentelemetry.io/otel/trace/noop"
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -27,7 +28,8 @@ const (
 type pool struct {
 	*pgxpool.Pool
 	health    *health
-	lastReset atomic.Int64 // Unix nanoseconds
+	share     *semaphore.Weighted // of the connections, where others have the rest; nil: all of them
+	lastReset atomic.Int64        // Unix nanoseconds
 }
 
 func newPool(ctx context.Context, o Options, name string, conns int32) (*pool, error) {
@@ -52,6 +54,11 @@ func newPool(ctx context.Context, o Options, name string, conns int32) (*pool, e
 		}
 	}
 	return &pool{Pool: p}, nil
+}
+
+// half is the same pool for those who may have half of its connections at a time.
+func (p *pool) half() *pool {
+	return &pool{Pool: p.Pool, health: p.health, share: semaphore.NewWeighted(max(1, int64(p.Config().MaxConns)/2))}
 }
 
 // prepareConn sets what every connection of ours needs: a server that may be written to. Nothing
@@ -93,9 +100,17 @@ func (p *pool) take(ctx context.Context) (*pgxpool.Conn, error) {
 	if err := p.health.down(); err != nil {
 		return nil, err
 	}
+	if p.share != nil {
+		if err := p.share.Acquire(ctx, 1); err != nil {
+			return nil, err
+		}
+	}
 	conn, err := p.Acquire(ctx)
 	if err != nil && serverGone(err) {
 		p.health.suspect()
+	}
+	if err != nil {
+		p.release()
 	}
 	return conn, err
 }
@@ -103,11 +118,19 @@ func (p *pool) take(ctx context.Context) (*pgxpool.Conn, error) {
 // give puts a connection back. One that is in a transaction is closed by the pool. One that is closed already leaves it
 // at once: it says goodbye for up to 15 s where nobody answers, and would take a place meanwhile.
 func (p *pool) give(conn *pgxpool.Conn) {
+	defer p.release()
 	if conn.Conn().IsClosed() {
 		conn.Hijack()
 		return
 	}
 	conn.Release()
+}
+
+// release gives a place in the share back.
+func (p *pool) release() {
+	if p.share != nil {
+		p.share.Release(1)
+	}
 }
 
 // reset drops the connections, at most once a second: a server that went away or turned read-only

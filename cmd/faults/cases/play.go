@@ -154,6 +154,7 @@ func (s *Stage) run(ctx context.Context) error {
 	s.small = small.check()
 	s.history = history.History{
 		Allotment: s.books.Allotment, Capacity: s.load.Capacity, Window: s.load.Window, Buyer: plan.Buyer, Calls: calls,
+		Forgive: s.Case.Forgive,
 	}
 	for _, f := range s.scene.faults {
 		s.history.Faults = append(s.history.Faults, *f)
@@ -249,11 +250,12 @@ func (s *Stage) judge(ctx context.Context) (*Played, error) {
 	p.Result.Times.Settled = ms(s.settled)
 	for _, promise := range p.Verdict.Promises {
 		for _, breach := range promise.Examples {
-			if forgiven := s.forgiven(breach); forgiven != "" {
-				s.scene.Hit(forgiven, 1)
-				continue
-			}
 			p.fail("%s %s: %s", promise.ID, promise.Name, breach)
+		}
+	}
+	for _, part := range s.Case.Forgive { // in an order
+		if n := p.Verdict.Forgiven[part]; n > 0 {
+			s.scene.Hit(part, n)
 		}
 	}
 	p.Result.Hits = s.scene.hits
@@ -268,16 +270,6 @@ func (s *Stage) judge(ctx context.Context) (*Played, error) {
 	s.judgeVitals(ctx, p)
 	p.Story = s.history.Story(p.Verdict)
 	return p, s.write()
-}
-
-// forgiven is the part of a breach's text by which it is forgiven; empty: it is not.
-func (s *Stage) forgiven(breach string) string {
-	for _, part := range s.Case.Forgive {
-		if strings.Contains(breach, part) {
-			return part
-		}
-	}
-	return ""
 }
 
 // write leaves the history in a file.

@@ -103,13 +103,7 @@ func (m *small) insist(ctx context.Context, c linear.Call, call func(context.Con
 		trying, cancel := context.WithTimeout(ctx, time.Second)
 		err := call(trying, pb.NewInventoryServiceClient(m.conns[try%len(m.conns)]))
 		cancel()
-		switch status.Code(err) {
-		case codes.OK:
-			c.Outcome = linear.Done
-		case codes.FailedPrecondition:
-			c.Outcome = linear.Refused
-		}
-		if c.Outcome != linear.Unknown || pause(ctx, smallPause) != nil {
+		if c.Outcome = outcomeOf(err); c.Outcome != linear.Unknown || pause(ctx, smallPause) != nil {
 			break
 		}
 	}
@@ -118,6 +112,18 @@ func (m *small) insist(ctx context.Context, c linear.Call, call func(context.Con
 	defer m.mu.Unlock()
 	m.calls = append(m.calls, c)
 	return c.Outcome
+}
+
+// outcomeOf is what the answer to a call says. Trouble, for which a caller asks again, says nothing.
+func outcomeOf(err error) linear.Outcome {
+	switch status.Code(err) {
+	case codes.OK:
+		return linear.Done
+	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded, codes.Canceled, codes.Unknown, codes.Internal:
+		return linear.Unknown
+	default:
+		return linear.Refused
+	}
 }
 
 // check waits for the clients, whose context is done, and checks their history.

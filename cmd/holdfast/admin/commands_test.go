@@ -272,3 +272,31 @@ func TestUpdateIsNotRepeated(t *testing.T) {
 		t.Errorf("%d calls, %v", len(f.all()), err)
 	}
 }
+
+// TestNothingMovesTheCursor: what a server says is shown as text, whatever is in it.
+func TestNothingMovesTheCursor(t *testing.T) {
+	var out strings.Builder
+	if err := writeTable(&out, [][]string{{"HOLD", "BUYER"}, {"a\x1b[2Jb", "c\td\ne\u202ef\xff"}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "HOLD    BUYER\na\uFFFD[2Jb  c\uFFFDd\uFFFDe\uFFFDf\uFFFD\n"; out.String() != want {
+		t.Errorf("a table is %q, want %q", out.String(), want)
+	}
+	sent := status.New(codes.FailedPrecondition, "held\r\x1b]0;title\a")
+	sent, err := sent.WithDetails(&errdetails.ErrorInfo{Reason: "PAUSED", Metadata: map[string]string{"allotment_id": "a\x1b[1A"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, want := explain(sent.Err()).Error(), "PAUSED: held\uFFFD\uFFFD]0;title\uFFFD\n  allotment_id=a\uFFFD[1A"; text != want {
+		t.Errorf("a refusal is told as %q, want %q", text, want)
+	}
+	sent, err = status.New(codes.InvalidArgument, "no").WithDetails(&errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "id", Description: "is not\x1b[K"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, want := explain(sent.Err()).Error(), "id: is not\uFFFD[K"; text != want {
+		t.Errorf("a mistake is told as %q, want %q", text, want)
+	}
+}

@@ -28,13 +28,13 @@ func explain(err error) error {
 		case *errdetails.BadRequest:
 			usage := &UsageError{}
 			for _, v := range d.GetFieldViolations() {
-				usage.Problems = append(usage.Problems, v.GetField()+": "+v.GetDescription())
+				usage.Problems = append(usage.Problems, printable(v.GetField()+": "+v.GetDescription()))
 			}
 			return usage
 		case *errdetails.ErrorInfo:
-			e.reason = d.GetReason()
+			e.reason = printable(d.GetReason())
 			for key, value := range d.GetMetadata() {
-				e.facts = append(e.facts, key+"="+value)
+				e.facts = append(e.facts, printable(key+"="+value))
 			}
 			slices.Sort(e.facts)
 		}
@@ -56,7 +56,7 @@ func (e *callError) Error() string {
 	if name == "" {
 		name = rpccode.Code(e.status.Proto().GetCode()).String() // as the documents spell it
 	}
-	lines := []string{name + ": " + e.status.Message()}
+	lines := []string{name + ": " + printable(e.status.Message())}
 	if len(e.facts) > 0 {
 		lines = append(lines, strings.Join(e.facts, " "))
 	}

@@ -123,6 +123,6 @@ func (v *view) lines(now time.Time) []string {
 func (v *view) line(a *pb.Availability, now time.Time) string {
 	w := v.seen[a.GetAllotmentId()]
 	return fmt.Sprintf("%s %s %s capacity=%d available=%d held=%d sold=%d rate=%s next_lapse=%s",
-		moment(a.GetReadTime()), a.GetAllotmentId(), stateText(a.GetState()), a.GetCapacity(), a.GetAvailable(), a.GetHeld(), a.GetSold(),
+		moment(a.GetReadTime()), printable(a.GetAllotmentId()), stateText(a.GetState()), a.GetCapacity(), a.GetAvailable(), a.GetHeld(), a.GetSold(),
 		w.rate(now), w.nextLapse(now))
 }

@@ -143,4 +143,6 @@ type History struct {
 	Stocks    []Stock // in the order of sending
 	Final     *Final  // nil: it could not be read
 	Faults    []Fault // what was broken on purpose
+	// Forgive names breaches that those faults are bound to bring, by a part of their text.
+	Forgive []string
 }

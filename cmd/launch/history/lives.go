@@ -19,6 +19,7 @@ type life struct {
 	moved      bool          // a later answer names an earlier deadline
 	prolonged  bool          // a later answer names a later deadline
 	short      bool          // an answer names a deadline that is less than a window after the first request
+	long       bool          // an answer says that more than a window is left
 
 	hold      *Hold         // the first answer that names it
 	asked     time.Duration // when it was first asked to be confirmed; never: never
@@ -127,6 +128,7 @@ func (l *life) deadline(answers []*Call, window time.Duration) {
 			continue
 		}
 		s := promised(c)
+		l.long = l.long || c.Hold.Remaining > window+slack(window)
 		l.short = l.short || s.until < l.from+window-slack(window)
 		narrow = span{max(narrow.from, s.from), min(narrow.until, s.until)}
 		wide = span{min(wide.from, s.from), max(wide.until, s.until)}

@@ -23,6 +23,9 @@ func (t *trial) judgeHolds() {
 		if l.short {
 			t.hold.broken("hold %s: an answer names a deadline that is not a window of %s after the request", l.hold.ID, seconds(t.Window))
 		}
+		if l.long && t.Faults == nil { // of a clock that was set back
+			t.hold.broken("hold %s: an answer names a deadline that is longer than a window of %s away", l.hold.ID, seconds(t.Window))
+		}
 		if l.soldTold != never {
 			confirms++
 			t.confirmed += l.quantity
@@ -84,6 +87,8 @@ func (t *trial) judgeSale(l *life, c *Call) {
 func (t *trial) judgeState(l *life, c *Call, first time.Duration) {
 	maybeSold := l.asked <= c.Answered && (l.confirmed != never || l.open)
 	switch state := c.Hold.State; {
+	case state < Held || state > Lapsed:
+		t.hold.broken("%s: the hold is %s", t.call(c), state)
 	case state == Cancelled:
 		t.hold.broken("%s: the hold is cancelled, which nobody asked for", t.call(c))
 	case state == Lapsed && c.Answered < first && t.isLost(l):

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
@@ -26,6 +27,8 @@ type Verdict struct {
 	ValidRefusals int64 `json:"valid_refusals"`
 	// Lost is how many acknowledged holds a fault that may lose them has lost, as far as can be seen.
 	Lost int64 `json:"lost,omitempty"`
+	// Forgiven is how often a promise was broken in a way that is forgiven, by the part of the text that says so.
+	Forgiven map[string]int `json:"forgiven,omitempty"`
 }
 
 // Promise is one of R1 to R6.
@@ -37,6 +40,8 @@ type Promise struct {
 	Facts    string   `json:"facts"`              // what was looked at
 	Breaches int      `json:"breaches"`           // how often it was broken
 	Examples []string `json:"examples,omitempty"` // the first of them: what and where
+
+	forgives func(breach string) bool // and counts it
 }
 
 // Kept tells whether every promise is known to have been kept.
@@ -50,10 +55,14 @@ func (v *Verdict) Broken() bool {
 }
 
 func (p *Promise) broken(format string, args ...any) {
+	breach := fmt.Sprintf(format, args...)
+	if p.forgives(breach) {
+		return
+	}
 	p.Kept = false
 	p.Breaches++
 	if len(p.Examples) < mostExamples {
-		p.Examples = append(p.Examples, fmt.Sprintf(format, args...))
+		p.Examples = append(p.Examples, breach)
 	}
 }
 
@@ -70,9 +79,20 @@ type trial struct {
 	oversold, refusal, hold, once, fenced, conserved *Promise
 }
 
+// forgives tells whether a breach is forgiven, and counts it then.
+func (t *trial) forgives(breach string) bool {
+	for _, part := range t.Forgive {
+		if strings.Contains(breach, part) {
+			t.Forgiven[part]++
+			return true
+		}
+	}
+	return false
+}
+
 // Judge looks for broken promises.
 func Judge(h *History) *Verdict {
-	t := &trial{History: h, Verdict: &Verdict{}, lives: h.lives()}
+	t := &trial{History: h, Verdict: &Verdict{Forgiven: map[string]int{}}, lives: h.lives()}
 	t.possible, t.certain, t.mostSold = possibly(t.lives), certainly(t.lives), soldAtMost(t.lives)
 	for _, p := range []struct {
 		to       **Promise
@@ -85,7 +105,7 @@ func Judge(h *History) *Verdict {
 		{&t.fenced, "R5", "fenced"},
 		{&t.conserved, "R6", "conservation"},
 	} {
-		*p.to = &Promise{ID: p.id, Name: p.name, Kept: true}
+		*p.to = &Promise{ID: p.id, Name: p.name, Kept: true, forgives: t.forgives}
 		t.Promises = append(t.Promises, *p.to)
 	}
 	t.judgeStock()

@@ -115,6 +115,12 @@ func TestBroken(t *testing.T) {
 		"a deadline that comes nearer": {"R3", "earlier deadline", func(f *forged) {
 			f.again(2, ms(5000), ms(5010), Held).Hold.Remaining = ms(1000)
 		}},
+		"more time is left than a hold lasts": {"R3", "longer than a window", func(f *forged) {
+			f.Calls[2].Hold.Remaining = window + ms(100)
+		}},
+		"of no state": {"R3", "of no state", func(f *forged) {
+			f.Calls[2].Hold.State = 0
+		}},
 		"cancelled by nobody": {"R3", "nobody asked for", func(f *forged) {
 			f.again(2, ms(5000), ms(5010), Cancelled)
 		}},
@@ -395,5 +401,22 @@ func TestNotBroken(t *testing.T) {
 				t.Errorf("%s: %q", id, p.Examples)
 			}
 		})
+	}
+}
+
+// TestForgiven: a breach that is forgiven is counted, and hides no other, however many of them come first.
+func TestForgiven(t *testing.T) {
+	f := forge()
+	f.Forgive = []string{"nobody asked for"}
+	for range 2 * mostExamples {
+		f.again(2, ms(5000), ms(5010), Cancelled)
+	}
+	v := Judge(f.History)
+	if p := v.broken()["R3"]; p != nil || v.Forgiven["nobody asked for"] != 2*mostExamples {
+		t.Errorf("forgiven %v, R3: %+v", v.Forgiven, p)
+	}
+	f.confirmRefused(2, 6000, HoldLapsed)
+	if p := Judge(f.History).broken()["R3"]; p == nil || !strings.Contains(p.Examples[0], "before the deadline") {
+		t.Errorf("R3 with a breach that is not forgiven: %+v", p)
 	}
 }

@@ -1,0 +1,2 @@
+// Package deploy tests what Holdfast is deployed with, without what it is deployed on: compose.yaml without Docker.
+package deploy

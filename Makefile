@@ -31,7 +31,7 @@ test: ## Run every test, with the race detector (pkg=./store/... args=-v to narr
 	go test -race -tags failpoints -timeout 20m $(args) $(pkg)
 
 .PHONY: test-deploy
-test-deploy: ## Test compose.yaml, without Docker
+test-deploy: ## Test compose.yaml and the Helm chart, without Docker and Kubernetes
 	@scripts/setup
 	cd deploy && go vet ./... && go test $(args) ./...
 

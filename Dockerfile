@@ -27,7 +27,8 @@ RUN --mount=type=cache,target=/go/pkg/mod \
 	-ldflags "-s -w -X main.version=${VERSION} -X main.revision=${REVISION}" \
 	-o /out/ ./cmd/holdfast
 
-FROM ${BASE_IMAGE}
+# Said again, since for buildah 1.28 the platform of the stage above would be that of this one too.
+FROM --platform=${TARGETPLATFORM} ${BASE_IMAGE}
 ARG VERSION=unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="holdfast" \

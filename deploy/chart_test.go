@@ -177,9 +177,9 @@ func TestChartPods(t *testing.T) {
 // a pod that has started is restarted only after a minute without an answer.
 func TestChartProbes(t *testing.T) {
 	c := object[appsv1.Deployment](t, "deployment.yaml", values()).Spec.Template.Spec.Containers[0]
-	for name, probe := range map[string]*corev1.Probe{"/livez": c.LivenessProbe, "/livez ": c.StartupProbe, "/readyz": c.ReadinessProbe} {
-		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != strings.TrimSpace(name) || probe.HTTPGet.Port.String() != "http" {
-			t.Errorf("probe %s: %v", name, probe)
+	for probe, path := range map[*corev1.Probe]string{c.LivenessProbe: "/livez", c.StartupProbe: "/livez", c.ReadinessProbe: "/readyz"} {
+		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != path || probe.HTTPGet.Port.String() != "http" {
+			t.Errorf("probe of %s: %v", path, probe)
 		}
 	}
 	if c.LivenessProbe.PeriodSeconds*c.LivenessProbe.FailureThreshold < 60 {

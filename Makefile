@@ -8,7 +8,7 @@ version  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 revision ?= $(shell git rev-parse --quiet --verify HEAD 2>/dev/null || echo unknown)
 ldflags  := -s -w -X main.version=$(version) -X main.revision=$(revision)
 
-# Settings of holdfast dev for `make run`, and flags for `make test` and `make bench`, such as: make run args=--ephemeral
+# Settings of holdfast dev for `make run`, and flags for `make test`, `make bench` and others, such as: make run args=--ephemeral
 args ?=
 # Which packages `make test` works on.
 pkg ?= ./...
@@ -62,6 +62,13 @@ bench: ## Measure everything and write docs/performance.md, for an hour or more 
 faults: ## Break what servers stand on, and check every promise, for two minutes (args='--duration 10m --seed 7': at random)
 	@scripts/setup test
 	go run ./cmd/faults $(or $(args),--short)
+
+.PHONY: fuzz
+fuzz: ## Feed random bytes to what decodes them, for 10 s each (args=1m for longer)
+	@scripts/setup go
+	go test ./store -run '^$$' -fuzz '^FuzzParseHoldID$$' -fuzztime $(or $(args),10s)
+	go test ./server -run '^$$' -fuzz '^FuzzRequests$$' -fuzztime $(or $(args),10s)
+	go test ./store/holds -run '^$$' -fuzz '^FuzzReplies$$' -fuzztime $(or $(args),10s)
 
 .PHONY: image
 image: ## Build the container image, with the engine that is there

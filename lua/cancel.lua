@@ -1,7 +1,8 @@
 -- cancel: ends HELD holds; their units are free at once. An ended hold stays as it is.
 -- KEYS  for each hold: hash of holds, marker
 -- ARGV  number of holds; for each: allotment number, tag
--- Reply for each: {OK, hold}, {SOLD or CONFIRMING, hold}, or {status}
+-- Reply for each: {OK, hold}, {OK, hold, ms since the deadline} if it lapsed now, since nobody had released it,
+--       {SOLD or CONFIRMING, hold}, or {status}
 -- O(log n) for each, n being the live holds.
 
 -- include indexes
@@ -14,11 +15,15 @@ local function decide(h)
   local state = h.r[STATE]
   if state == CONFIRMING then return {S.CONFIRMING, view(h)} end
   if state == SOLD then return {S.SOLD, view(h)} end
-  if state == HELD then
-    if not buyerReady(h) then return {S.DAMAGED} end
-    giveBack(h, isLive(h) and CANCELLED or LAPSED)
+  if state ~= HELD then return {S.OK, view(h)} end
+  if not buyerReady(h) then return {S.DAMAGED} end
+  if isLive(h) then
+    giveBack(h, CANCELLED)
+    return {S.OK, view(h)}
   end
-  return {S.OK, view(h)}
+  local lag = now - deadline(h)
+  giveBack(h, LAPSED)
+  return {S.OK, view(h), lag}
 end
 
 local results = {}

@@ -137,11 +137,13 @@ var (
 	comment = regexp.MustCompile(`--.*`)
 	// A command with a key: its name, then the expression for the key.
 	command = regexp.MustCompile(`(?:redis\.p?call\(|put\(|set = \{|writes\[#writes \+ 1\] = \{|index = \{|list = \{)\s*(?:'([A-Z]+)'|(\w+)),?\s*([^,)}]*)`)
-	// Where a key may come from: KEYS itself, or what the prelude has read from it.
+	// Where a key may come from: KEYS itself, or what was read from it.
 	declared = regexp.MustCompile(`^(.+ and h\.a\.(leases|ended) or )?` +
-		`(KEYS\[[^\]']+\]|(h\.)?a\.(key|deadlines|leases|ended)|(h|b|hash)\.(key|marker)|a\[index\]|key|index)$`)
+		`(KEYS\[[^\]']+\]|(h\.)?a\.(key|deadlines|leases|ended)|(h|b|hash)\.(key|marker)|a\[index\]|key|marker|index)$`)
 	// The names under which keys are kept are set from KEYS, or passed on.
 	assigned = regexp.MustCompile(`\b(key|deadlines|leases|ended|marker) = ([^,}]+)`)
+	// The markers that flush is to set.
+	markers = regexp.MustCompile(`\.markers\[[^=]*= (.+)`)
 )
 
 // keyless are the commands without a key, and where commands are passed on.
@@ -158,9 +160,8 @@ func TestKeysAreDeclared(t *testing.T) {
 		`local tag = e[j] .. b.field`:                                                 true,
 		`found[#found + 1], of[#of + 1] = e[B_HOME] .. b.field, endOf(r)`:             true,
 		`if r then found.holds[#found.holds + 1] = record(e[B_HOME] .. field, r) end`: true,
-		`heads = {'\148' .. units .. '\0\1\176', '\152\1' .. units .. pack(a.epoch), '\153\1' .. units .. pack(a.epoch)}`:        true,
-		`local value = entry .. sub(hash.fields[at + 1], 1, NAME) .. record .. pack(a.sequence) .. a.tail .. sub(ids, from, to)`: true,
-		`if cart > 0 then value = value .. pack(sub(ids, to + 1, to + cart)) end`:                                                true,
+		`local heads = {'\148' .. units .. '\0\1\176', '\152\1' .. units .. pack(a.epoch), '\153\1' .. units .. pack(a.epoch)}`: true,
+		`local value = heads[1] .. sub(tag, 1, NAME) .. heads[whole and 2 or 3] .. pack(sequence) .. a.tail .. ids[i]`:          true,
 	}
 	commands := 0
 	for name, text := range sources(t) {
@@ -184,6 +185,9 @@ func TestKeysAreDeclared(t *testing.T) {
 				if !strings.HasPrefix(value, "KEYS[") && value != "key" && value != "marker" && value != "{" && value != "firstKey + #hashes - 1" {
 					t.Errorf("%s.lua:%d: a name for keys is set from %q", name, i+1, value)
 				}
+			}
+			if m := markers.FindStringSubmatch(line); len(m) == 2 && !strings.HasSuffix(m[1], ", KEYS[marker + l]") {
+				t.Errorf("%s.lua:%d: a marker is set from %q", name, i+1, m[1])
 			}
 		}
 	}

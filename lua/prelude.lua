@@ -21,7 +21,7 @@ local S = {OK = 0, AGAIN = 1, ADOPT = 2, DAMAGED = 3, NOT_FOUND = 4, SOLD_OUT = 
   BUYER_LIMIT = 7, NOT_OPEN = 8, PAUSED = 9, CLOSED = 10, MISMATCH = 11, TOO_MANY = 12,
   CONFIRMING = 13, LAPSED = 14, CANCELLED = 15, SOLD = 16, EXTENSION_LIMIT = 17,
   ORDER_MISMATCH = 18, STALE_TOKEN = 19, IN_USE = 20, GAP = 21, BUSY = 22, TOO_MUCH = 23,
-  FORMAT = 24, NOT_DUE = 25, KNOWN = 26, UNMARKED = 27}
+  FORMAT = 24, NOT_DUE = 25, KNOWN = 26, BRIEF = 27}
 
 local OPEN, PAUSED, CLOSED = 1, 2, 3
 local HELD, CONFIRMING, SOLD, CANCELLED, LAPSED = 1, 2, 3, 4, 5
@@ -159,6 +159,10 @@ local function flush()
   for _, list in pairs(sets) do writes[#writes + 1] = list end
   for i = 1, #writes do redis.call(unpack(writes[i])) end
   for _, a in ipairs(allotments) do
+    if a.markers then -- of what create grants: a table for each would cost as much as its command
+      local life = string.format('%d', a.hold)
+      for _, marker in ipairs(a.markers) do redis.call('SET', marker, '1', 'PX', life) end
+    end
     if a.dirty then
       a.version = a.version + 1
       a.text = packed(a)

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
@@ -116,6 +115,5 @@ func confirmedAllotment(req any) string {
 			id = ids[0]
 		}
 	}
-	allotment, _, _ := strings.Cut(id, ".")
-	return allotment
+	return allotmentOf(id)
 }

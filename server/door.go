@@ -21,30 +21,48 @@ const (
 	doorLatest = 5 * time.Second
 )
 
-// door counts who is inside.
-type door struct {
+// gate counts who is inside.
+type gate struct {
 	returns *returns
 	most    int64
 	inside  atomic.Int64
 }
 
-func newDoor() *door {
-	return &door{returns: newReturns(doorLatest), most: int64(insideMost * runtime.GOMAXPROCS(0))}
+// newGate makes a gate for so many calls for each processor.
+func newGate(most int) *gate {
+	return &gate{returns: newReturns(doorLatest), most: int64(most * runtime.GOMAXPROCS(0))}
 }
 
 // enter lets a call in, which must leave, or returns an overloaded.
-func (d *door) enter(arrived time.Time) error {
-	now := time.Now()
-	if d.inside.Add(1) <= d.most && now.Sub(arrived) <= doorPatience {
+func (g *gate) enter() error {
+	if g.inside.Add(1) <= g.most {
 		return nil
 	}
-	d.inside.Add(-1)
-	return &overloaded{wait: d.returns.slot(now)}
+	g.inside.Add(-1)
+	return g.full()
 }
 
-func (d *door) leave() {
-	d.inside.Add(-1)
-	d.returns.left.Add(1)
+func (g *gate) full() error { return &overloaded{wait: g.returns.slot(time.Now())} }
+
+func (g *gate) leave() {
+	g.inside.Add(-1)
+	g.returns.left.Add(1)
+}
+
+// door is a gate that those do not enter who have waited for too long.
+type door struct {
+	*gate
+	patience time.Duration
+}
+
+func newDoor() *door { return &door{gate: newGate(insideMost), patience: doorPatience} }
+
+// enter lets a call in, which must leave, or returns an overloaded.
+func (d *door) enter(arrived time.Time) error {
+	if time.Since(arrived) > d.patience {
+		return d.full()
+	}
+	return d.gate.enter()
 }
 
 // atDoor takes a call through the door, if it asks for holds.

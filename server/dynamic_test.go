@@ -23,15 +23,27 @@ import (
 // call sends a request given as JSON and returns the error.
 func (b *bench) call(t testing.TB, method string, request object) error {
 	t.Helper()
+	return b.send(t, method, requestOf(t, method, request))
+}
+
+// requestOf makes the request of a method that is given as JSON.
+func requestOf(t testing.TB, method string, request object) proto.Message {
+	t.Helper()
 	text, err := json.Marshal(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	message := newMessage(t, methodNamed(t, method).Input())
-	if err := protojson.Unmarshal(text, message); err != nil {
+	return message(t, method, text)
+}
+
+// message is a request given as JSON.
+func message(t testing.TB, method string, text []byte) proto.Message {
+	t.Helper()
+	made := newMessage(t, methodNamed(t, method).Input())
+	if err := protojson.Unmarshal(text, made); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return b.send(t, method, message)
+	return made
 }
 
 // send sends a request of any form and returns the error.

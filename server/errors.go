@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/holdfast-inventory/holdfast/server/auth"
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
@@ -35,6 +36,8 @@ const (
 	reasonQueueFull        = "QUEUE_FULL"
 	reasonStoreUnavailable = "STORE_UNAVAILABLE"
 	reasonRebuilding       = "REBUILDING"
+	reasonCallerUnknown    = "CALLER_UNKNOWN"
+	reasonNotAllowed       = "CALLER_NOT_ALLOWED"
 )
 
 const outcomeDeadline = "DEADLINE_EXCEEDED"
@@ -98,6 +101,12 @@ func failureOf(err error) *failure {
 	if often, ok := errors.AsType[*tooOften](err); ok {
 		return retryable(codes.ResourceExhausted, reasonRateLimited, often.wait,
 			facts{{"limit", strconv.FormatFloat(often.limit, 'f', -1, 64)}})
+	}
+	if who, ok := errors.AsType[*auth.Unknown](err); ok {
+		return newFailure(codes.Unauthenticated, who.Why, reasonCallerUnknown, 0, errorInfo(reasonCallerUnknown, nil))
+	}
+	if not, ok := errors.AsType[*notAllowed](err); ok {
+		return newFailure(codes.PermissionDenied, not.Error(), reasonNotAllowed, 0, errorInfo(reasonNotAllowed, facts{{"caller", not.caller}}))
 	}
 	if over, ok := errors.AsType[*overloaded](err); ok {
 		return comeAgain(codes.ResourceExhausted, reasonQueueFull, over.wait, nil)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-inventory/holdfast/server/auth"
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
@@ -88,6 +89,8 @@ func everyError() map[string]error {
 		"STORE_UNAVAILABLE":  store.ErrUnavailable,
 		"BUYER_RATE_LIMITED": &tooOften{wait: time.Second, limit: 20},
 		"REBUILDING":         &store.AdoptNeeded{Places: []store.Place{{Allotment: "concert"}}},
+		"CALLER_UNKNOWN":     &auth.Unknown{Why: "who"},
+		"CALLER_NOT_ALLOWED": &notAllowed{"shop", " may not"},
 	}
 	for _, reason := range []store.Reason{
 		store.SoldOut, store.AllHeld, store.HoldConfirming, store.OrderExists, store.BuyerLimit, store.NotOpen,

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-inventory/holdfast/server/auth"
 	"github.com/holdfast-inventory/holdfast/store"
 	"github.com/holdfast-inventory/holdfast/store/budget"
 )
@@ -22,12 +23,11 @@ import (
 // streamPatience is how long a stopping server waits for a stream's handler to return by itself.
 const streamPatience = 200 * time.Millisecond
 
-// interceptors is what stands between gRPC and the handlers: each call is counted, guarded against panics,
-// given a deadline, validated, and held against its buyer's limit, in this order.
+// interceptors is what stands between gRPC and the handlers: each call is counted, guarded against panics, held against
+// what its caller may do, given a deadline, validated, and held against its buyer's limit, in this order.
 type interceptors struct {
 	log       *slog.Logger
 	methods   map[string]*method // by full name
-	fallback  *method            // health and reflection
 	validator *validator
 	door      *door
 	crowd     *crowd
@@ -35,6 +35,9 @@ type interceptors struct {
 	panics    metric.Int64Counter
 	ending    context.Context // done when streams must end
 	running   *running
+	auth      *auth.Authenticator // nil: everybody may do everything
+	calls     *gate
+	streams   *gate
 }
 
 // running is what Stop waits for.
@@ -51,17 +54,22 @@ type method struct {
 	ours     bool           // has rules to be validated
 	limited  bool           // asks for holds: has the door and its buyer's limit in front
 	confirms bool           // has the crowd in front
+	roles    auth.Roles     // any of which may call it
+	audited  bool           // its use case wants to know who calls
 }
+
+// nobodys is a method that is in no table, which nobody with a role may call.
+var nobodys = &method{}
 
 func (i *interceptors) method(name string) *method {
 	if m, ok := i.methods[name]; ok {
 		return m
 	}
-	return i.fallback
+	return nobodys
 }
 
 func (i *interceptors) stream() []grpc.StreamServerInterceptor {
-	return []grpc.StreamServerInterceptor{i.observeStream, i.protectStream, i.limitStream}
+	return []grpc.StreamServerInterceptor{i.observeStream, i.protectStream, i.enterStream, i.limitStream}
 }
 
 // unary is one interceptor for all that is done: a chain of them costs a closure for each, of each call.
@@ -102,7 +110,7 @@ func (i *interceptors) protect(
 			f = i.failed(ctx, name, i.panicked(ctx, name, r))
 		}
 	}()
-	resp, err := i.limit(ctx, m, arrived, req, handler)
+	resp, err := i.enter(ctx, m, arrived, req, handler)
 	if err != nil {
 		return nil, i.failed(ctx, name, err)
 	}

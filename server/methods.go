@@ -34,7 +34,7 @@ func orDefault[T comparable](value, byDefault T) T {
 	return value
 }
 
-// methodTable lists every method of both services.
+// methodTable lists every method there is. Health and reflection are not measured.
 func methodTable(b Budgets, r *recorders) map[string]*method {
 	table := map[string]*method{}
 	add := func(limit *budget.Budget, names ...string) {
@@ -74,6 +74,15 @@ func methodTable(b Budgets, r *recorders) map[string]*method {
 		pb.AdminService_ListHolds_FullMethodName,
 		pb.AdminService_ListSales_FullMethodName,
 	)
+	for name, roles := range methodRoles() {
+		if table[name] == nil {
+			table[name] = &method{budget: calls}
+		}
+		table[name].roles = roles
+	}
+	for _, name := range auditedMethods() {
+		table[name].audited = true
+	}
 	return table
 }
 

@@ -19,13 +19,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/stats"
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-inventory/holdfast/store/budget"
+	"github.com/holdfast-inventory/holdfast/server/auth"
 )
 
 const (
@@ -52,6 +53,10 @@ type Options struct {
 	MaxAge        time.Duration // of a connection, so that callers spread over new replicas; default 3 min
 	MaxAgeGrace   time.Duration // for what runs on a connection past its age; default 30 s
 	SeparateAdmin bool          // AdminService is served on a listener of its own only
+	NoReflection  bool          // callers cannot ask for the API
+
+	Auth *auth.Authenticator              // who calls; nil: it is not asked, and everybody may do everything
+	TLS  credentials.TransportCredentials // of all listeners; nil: plain text
 }
 
 // Server answers both services, health and reflection on one listener, or on one for each service.
@@ -94,7 +99,8 @@ func New(o Options) (*Server, error) {
 		forOperators = s.admin
 	}
 	forOperators.health.add(pb.AdminService_ServiceDesc.ServiceName)
-	operators := &operators{allotments: o.Operators, audits: o.Operators}
+	cases := &audited{Operators: o.Operators, log: o.Logger}
+	operators := &operators{allotments: cases, audits: cases}
 	forOperators.server.RegisterService(i.receiving(pb.AdminService_ServiceDesc), operators)
 	return s, nil
 }
@@ -117,7 +123,6 @@ func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
 	return &interceptors{
 		log:       o.Logger,
 		methods:   methodTable(o.Budgets, recorders),
-		fallback:  &method{budget: budget.New(o.Budgets.Call)},
 		validator: validator,
 		door:      newDoor(),
 		crowd:     newCrowd(),
@@ -125,13 +130,18 @@ func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
 		panics:    panics,
 		ending:    ending,
 		running:   new(running),
+		auth:      o.Auth,
+		calls:     newGate(callsMost),
+		streams:   newGate(streamsMost),
 	}, nil
 }
 
 func newEndpoint(o Options, i *interceptors, services ...string) *endpoint {
 	e := &endpoint{server: grpc.NewServer(serverOptions(o, i)...), health: newHealth(services...)}
 	healthpb.RegisterHealthServer(e.server, e.health.service)
-	reflection.RegisterV1(e.server)
+	if !o.NoReflection {
+		reflection.RegisterV1(e.server)
+	}
 	return e
 }
 
@@ -154,6 +164,9 @@ func serverOptions(o Options, i *interceptors) []grpc.ServerOption {
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.ConnectionTimeout(connectTimeout),
 		grpc.WaitForHandlers(true),
+	}
+	if o.TLS != nil {
+		options = append(options, grpc.Creds(o.TLS))
 	}
 	if _, off := o.Tracer.(noop.TracerProvider); !off {
 		options = append(options, grpc.StatsHandler(tracing(o.Tracer)))

@@ -79,7 +79,7 @@ type LapseDriver string
 const (
 	LapseByEvent LapseDriver = "event" // a keyspace notification
 	LapseBySweep LapseDriver = "sweep" // a loop that reads the deadlines
-	LapseByNeed  LapseDriver = "need"  // a request that needs the stock
+	LapseByNeed  LapseDriver = "need"  // a request that needs the stock, or cancels the hold
 )
 
 // Work is what is due at an allotment.

@@ -159,7 +159,7 @@ func (p *player) control(ctx context.Context, c cases.Case, result *record.Resul
 		without.Failures = append(without.Failures, err.Error())
 	}
 	p.failed = failed
-	result.Control = &record.Control{Guards: c.Guards}
+	result.Control = &record.Control{Date: time.Now().UTC(), Guards: c.Guards}
 	if len(without.Failures) > 0 {
 		result.Control.Failure = without.Failures[0]
 	} else {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/server"
+	"github.com/holdfast-inventory/holdfast/server/auth"
 )
 
 const (
@@ -25,6 +26,7 @@ type appOptions struct {
 	grpcAddr, adminAddr, httpAddr string
 	drainDelay, stopTimeout       time.Duration
 	buyers                        server.BuyerLimit
+	access                        accessSettings
 	log                           *slog.Logger
 	// open opens the stores and joins the use cases with them. It may take its time, but not to wait for an outage.
 	open func(ctx context.Context, i instruments) (*backend, error)
@@ -107,16 +109,48 @@ func (a *App) Run(ctx context.Context) (err error) {
 	if err := a.checkSchema(ctx); err != nil {
 		return err
 	}
-	a.server, err = server.New(server.Options{
+	options := server.Options{
 		Checkouts: a.backend.checkouts, Operators: a.backend.operators,
 		Logger: a.log, Meter: i.meters, Tracer: i.traces,
 		DrainDelay: a.options.drainDelay, StopTimeout: a.options.stopTimeout, BuyerLimit: a.options.buyers,
 		SeparateAdmin: a.admin != nil,
-	})
-	if err != nil {
+	}
+	if err := a.guard(&options, i); err != nil {
+		return err
+	}
+	if a.server, err = server.New(options); err != nil {
 		return err
 	}
 	return a.start(i)
+}
+
+// guard sets who may call, and what follows the files that say so.
+func (a *App) guard(o *server.Options, i instruments) error {
+	access := a.options.access
+	o.NoReflection = access.NoReflection
+	if access.TLSCert != "" {
+		certificates, err := auth.NewTLS(access.files(), a.log, i.meters.Meter("github.com/holdfast-inventory/holdfast/server/auth"))
+		if err != nil {
+			return &settingError{name: "tls-cert", err: err}
+		}
+		o.TLS = certificates.Credentials()
+		a.background("certificates", certificates.Run)
+	}
+	if access.CallersFile == "" {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	a.later("keys of tokens", func(context.Context) error {
+		cancel()
+		return nil
+	})
+	callers, err := access.callers(ctx, a.log)
+	if err != nil {
+		return err
+	}
+	o.Auth = callers
+	a.background("callers", callers.Run)
+	return nil
 }
 
 // start starts what runs in the background, the calls last.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/holdfast-inventory/holdfast/cmd/holdfast/admin"
 )
 
 // Exit codes.
@@ -27,6 +29,9 @@ type cli struct {
 	Dev        devCommand     `cmd:"" help:"Serve on this machine alone, with a private Redis and Postgres: to try things out."`
 	Migrate    migrateCommand `cmd:"" help:"Bring the tables in Postgres to this program's version. Safe to repeat, and to run while older servers serve."`
 	EraseBuyer eraseCommand   `cmd:"" name:"erase-buyer" help:"Erase a buyer's id from the ledger. Sales keep their count; Redis forgets ended holds after the retention."`
+	Admin      admin.Commands `cmd:"" help:"For operators: look into a running service, change allotments and repair them."`
+	Completion scriptCommand  `cmd:"" help:"Print the script that makes a shell complete these commands."`
+	Complete   wordsCommand   `cmd:"" hidden:"" help:"Print what the last of the words could be: for the scripts."`
 	Version    versionCommand `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
@@ -114,11 +119,28 @@ func parse(args []string, out io.Writer) (chosen command, err error) {
 	if unknown := unknownVariables(parser.Model, os.Environ()); len(unknown) > 0 {
 		return nil, &usageError{problems: unknown}
 	}
-	chosen, ok := parsed.Selected().Target.Addr().Interface().(command)
-	if !ok {
+	switch chosen := parsed.Selected().Target.Addr().Interface().(type) {
+	case command:
+		return chosen, nil
+	case admin.Command:
+		return operatorsCommand{chosen}, nil
+	default:
 		return nil, fmt.Errorf("command %s does nothing", parsed.Command())
 	}
-	return chosen, nil
+}
+
+// operatorsCommand is one of holdfast admin.
+type operatorsCommand struct{ admin.Command }
+
+func (c operatorsCommand) check() error { return usage(c.Problems()) }
+
+func (c operatorsCommand) run(ctx context.Context, out, errOut io.Writer) error {
+	err := c.Run(ctx, out, errOut)
+	var mistake *admin.UsageError
+	if errors.As(err, &mistake) {
+		return &usageError{problems: mistake.Problems}
+	}
+	return err
 }
 
 // settingHelp is what help says of a setting: its meaning, default and variable. A value that is set is never shown.

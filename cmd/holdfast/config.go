@@ -34,12 +34,13 @@ func (s logSettings) logger(w io.Writer) *slog.Logger {
 type listenSettings struct {
 	GRPCAddr string `name:"grpc-addr" env:"HOLDFAST_GRPC_ADDR" default:"127.0.0.1:50051" placeholder:"HOST:PORT" help:"Where gRPC listens. Port 0: a free one."`
 	HTTPAddr string `name:"http-addr" env:"HOLDFAST_HTTP_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Where /metrics (Prometheus), /livez and /readyz listen."`
-	Insecure bool   `name:"insecure" env:"HOLDFAST_INSECURE" help:"Let gRPC listen beyond this machine although callers are not authenticated and nothing is encrypted."`
+	Insecure bool   `name:"insecure" env:"HOLDFAST_INSECURE" help:"Let gRPC listen beyond this machine although callers are not identified or nothing is encrypted."`
 }
 
-func (s listenSettings) problems() []string {
+// problems looks at the addresses. secure: callers are identified, and what they say is encrypted.
+func (s listenSettings) problems(secure bool) []string {
 	return slices.Concat(
-		addressProblems("grpc-addr", s.GRPCAddr, s.Insecure),
+		addressProblems("grpc-addr", s.GRPCAddr, s.Insecure || secure),
 		addressProblems("http-addr", s.HTTPAddr, true), // shows numbers, takes no calls
 	)
 }
@@ -119,8 +120,8 @@ func addressProblems(name, address string, anywhere bool) []string {
 		return problem(name, fmt.Sprintf("is %q, whose port is not a number from 0 to 65535", address))
 	}
 	if !anywhere && !isLoopback(host) {
-		return problem(name, fmt.Sprintf("is %q, which others can reach, and callers are not authenticated: "+
-			"use 127.0.0.1, or say --insecure if the network keeps them out", address))
+		return problem(name, fmt.Sprintf("is %q, which others can reach: set --tls-cert, --tls-key and "+
+			"--callers-file, use 127.0.0.1, or say --insecure if the network keeps them out", address))
 	}
 	return nil
 }

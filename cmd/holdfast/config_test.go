@@ -19,6 +19,10 @@ func validServe() serveCommand {
 	}
 }
 
+func guardedBy(file string) accessSettings {
+	return accessSettings{TLSCert: file, TLSKey: file, TLSClientCA: file, CallersFile: file}
+}
+
 func TestServeSettings(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -68,6 +72,26 @@ func TestServeSettings(t *testing.T) {
 		{"long retention", func(c *serveCommand) { c.Retention = 721 * time.Hour }, "retention"},
 		{"negative drain delay", func(c *serveCommand) { c.DrainDelay = -1 }, "drain-delay"},
 		{"no drain delay", func(c *serveCommand) { c.DrainDelay = 0 }, ""},
+		{"guarded, on all interfaces", func(c *serveCommand) { c.GRPCAddr, c.AdminAddr, c.accessSettings = ":50051", ":50052", guardedBy("f") }, ""},
+		{"encrypted, for anybody", func(c *serveCommand) { c.GRPCAddr, c.TLSCert, c.TLSKey = ":50051", "f", "f" }, "grpc-addr"},
+		{"callers in plain text", func(c *serveCommand) { c.GRPCAddr, c.CallersFile = ":50051", "f" }, "grpc-addr"},
+		{"callers in plain text, on this machine", func(c *serveCommand) { c.CallersFile = "f" }, ""},
+		{"a certificate without a key", func(c *serveCommand) { c.TLSCert = "f" }, "tls-key"},
+		{"a key without a certificate", func(c *serveCommand) { c.TLSKey = "f" }, "tls-cert"},
+		{"certificates of nobody", func(c *serveCommand) { c.TLSCert, c.TLSKey, c.TLSClientCA = "f", "f", "f" }, "tls-client-ca"},
+		{"keys from a file", func(c *serveCommand) { c.CallersFile, c.JWKS, c.JWTIssuer, c.JWTAudience = "f", "f", "i", "a" }, ""},
+		{"keys from a URL", func(c *serveCommand) {
+			c.CallersFile, c.JWKS, c.JWTIssuer, c.JWTAudience = "f", "https://h/k", "i", "a"
+		}, ""},
+		{"keys that anybody can change", func(c *serveCommand) { c.CallersFile, c.JWKS, c.JWTIssuer, c.JWTAudience = "f", "http://h/k", "i", "a" }, "jwks"},
+		{"keys for nobody", func(c *serveCommand) { c.JWKS, c.JWTIssuer, c.JWTAudience = "f", "i", "a" }, "jwks"},
+		{"any issuer", func(c *serveCommand) { c.CallersFile, c.JWKS, c.JWTAudience = "f", "f", "a" }, "jwt-issuer"},
+		{"any audience", func(c *serveCommand) { c.CallersFile, c.JWKS, c.JWTIssuer = "f", "f", "i" }, "jwt-audience"},
+		{"an audience of nothing", func(c *serveCommand) { c.JWTAudience = "a" }, "jwt-audience"},
+		{"a Redis of an own authority", func(c *serveCommand) { c.RedisCA, c.RedisCert, c.RedisKey = "f", "f", "f" }, ""},
+		{"half of a certificate for Redis", func(c *serveCommand) { c.RedisCert = "f" }, "redis-key"},
+		{"an authority for plain text", func(c *serveCommand) { c.RedisURL, c.RedisCA = "redis://h", "f" }, "redis-ca"},
+		{"a certificate for plain text", func(c *serveCommand) { c.RedisURL, c.RedisCert, c.RedisKey = "redis://h", "f", "f" }, "redis-cert"},
 		{"no stop timeout", func(c *serveCommand) { c.StopTimeout = 0 }, "stop-timeout"},
 	}
 	for _, test := range tests {

@@ -38,9 +38,9 @@ type devCommand struct {
 
 func (c *devCommand) check() error {
 	if c.StateDir == "" && !c.Ephemeral {
-		return usage(c.listenSettings.problems(), c.buyerSettings.problems(), problem("state-dir", "must not be empty"))
+		return usage(c.listenSettings.problems(false), c.buyerSettings.problems(), problem("state-dir", "must not be empty"))
 	}
-	return usage(c.listenSettings.problems(), c.buyerSettings.problems())
+	return usage(c.listenSettings.problems(false), c.buyerSettings.problems())
 }
 
 func (c *devCommand) run(ctx context.Context, out, errOut io.Writer) error {

@@ -14,6 +14,8 @@ type serveCommand struct {
 	listenSettings   `embed:""`
 	databaseSettings `embed:""`
 	buyerSettings    `embed:""`
+	accessSettings   `embed:""`
+	redisTLSSettings `embed:""`
 	logSettings      `embed:"" set:"log_format=json"`
 
 	AdminAddr        string        `name:"admin-addr" env:"HOLDFAST_ADMIN_ADDR" placeholder:"HOST:PORT" help:"Where operators' calls (AdminService) are answered instead. Empty: at --grpc-addr."`
@@ -34,15 +36,17 @@ const (
 func (c *serveCommand) check() error {
 	var admin, conns []string
 	if c.AdminAddr != "" {
-		admin = addressProblems("admin-addr", c.AdminAddr, c.Insecure)
+		admin = addressProblems("admin-addr", c.AdminAddr, c.Insecure || c.secure())
 	}
 	if c.PostgresMaxConns < 1 || c.PostgresMaxConns > maxConns {
 		conns = problem("postgres-max-conns", "must be from 1 to 1000")
 	}
 	return usage(slices.Concat(
-		c.listenSettings.problems(),
+		c.listenSettings.problems(c.secure()),
 		admin,
+		c.accessSettings.problems(),
 		c.redisProblems(),
+		c.redisTLSSettings.problems(c.RedisURL),
 		c.databaseSettings.problems(),
 		c.buyerSettings.problems(),
 		conns,
@@ -75,11 +79,11 @@ func (c *serveCommand) run(ctx context.Context, _, errOut io.Writer) error {
 	}
 	app := newApp(appOptions{
 		grpcAddr: c.GRPCAddr, adminAddr: c.AdminAddr, httpAddr: c.HTTPAddr,
-		drainDelay: c.DrainDelay, stopTimeout: c.StopTimeout, buyers: c.limit(), log: log,
+		drainDelay: c.DrainDelay, stopTimeout: c.StopTimeout, buyers: c.limit(), access: c.accessSettings, log: log,
 		open: func(ctx context.Context, t instruments) (*backend, error) {
 			return openStores(ctx, storeSettings{
 				redisURL: c.RedisURL, postgresURL: c.PostgresURL, maxConns: c.PostgresMaxConns, retention: c.Retention,
-				durability: durability,
+				durability: durability, redisTLS: c.redisTLSSettings,
 			}, t)
 		},
 	})

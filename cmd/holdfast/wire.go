@@ -28,6 +28,7 @@ type storeSettings struct {
 	maxConns              int32
 	retention             time.Duration
 	durability            holds.Durability
+	redisTLS              redisTLSSettings
 }
 
 // backend is the use cases on their stores, as an App needs them.
@@ -54,8 +55,12 @@ type backend struct {
 // openStores joins the use cases with the stores. Neither store needs to be up.
 func openStores(ctx context.Context, s storeSettings, i instruments) (*backend, error) {
 	holds.RedirectClientLog(i.log)
+	tlsConfig, err := s.redisTLS.config()
+	if err != nil {
+		return nil, err
+	}
 	redis, err := holds.Open(holds.Options{
-		URL: s.redisURL, Durable: s.durability, Retention: s.retention, Logger: i.log, Meters: i.meters, Traces: i.traces,
+		URL: s.redisURL, TLS: tlsConfig, Durable: s.durability, Retention: s.retention, Logger: i.log, Meters: i.meters, Traces: i.traces,
 	})
 	if err != nil {
 		return nil, &settingError{name: "redis-url", err: err}

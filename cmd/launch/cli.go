@@ -39,6 +39,9 @@ type command interface {
 
 // run runs the program and returns its exit code.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	ctx, gone := context.WithCancel(ctx)
+	defer gone()
+	out, errOut = &outlet{to: out, gone: gone}, &outlet{to: errOut, gone: gone}
 	chosen, err := parse(args, out)
 	var usage *kong.ParseError
 	switch {
@@ -89,7 +92,7 @@ func parse(args []string, out io.Writer) (chosen command, err error) {
 	case args[0] == "help":
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(withNumbers(args))
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +101,20 @@ func parse(args []string, out io.Writer) (chosen command, err error) {
 		return nil, fmt.Errorf("command %s does nothing", parsed.Command())
 	}
 	return chosen, nil
+}
+
+// withNumbers writes "--requests -5" as "--requests=-5". Kong would take -5 for a flag, and not have it checked.
+func withNumbers(args []string) []string {
+	var all []string
+	for i, arg := range args {
+		isNumber := len(arg) > 1 && arg[0] == '-' && (arg[1] == '.' || '0' <= arg[1] && arg[1] <= '9')
+		if i > 0 && isNumber && strings.HasPrefix(args[i-1], "--") && !strings.Contains(args[i-1], "=") {
+			all[len(all)-1] += "=" + arg
+			continue
+		}
+		all = append(all, arg)
+	}
+	return all
 }
 
 // settingHelp is what help says of a setting: its meaning and default.

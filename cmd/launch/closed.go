@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/flags"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
-	"github.com/holdfast-inventory/holdfast/cmd/launch/output"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/result"
 )
 
@@ -37,20 +37,30 @@ type closedCommand struct {
 
 // Validate is called by kong when the command line has been read.
 func (c *closedCommand) Validate() error {
-	all := []error{c.check()}
-	if c.InFlight < 1 || c.InFlight > 100_000 {
-		all = append(all, errors.New("--in-flight must be from 1 to 100,000"))
-	}
-	if c.Allotments < 1 || c.Allotments > 10_000 {
-		all = append(all, errors.New("--allotments must be from 1 to 10,000"))
+	all := []error{
+		c.check(),
+		flags.Count("--in-flight", c.InFlight, 1, 100_000),
+		flags.Count("--allotments", c.Allotments, 1, 10_000),
+		flags.Lasts("--duration", c.Duration, 10*time.Millisecond, time.Hour),
+		flags.Lasts("--warm-up", c.Warm, 0, time.Hour),
+		flags.Count("--rounds", c.Rounds, 1, 1000),
+		flags.File("--json", c.JSON),
 	}
 	if c.Allotments > 1 && len(c.Addr) > 1 {
-		all = append(all, errors.New("several allotments are compared with one, and several servers with one: not both at once"))
+		all = append(all, errors.New("--allotments and --addr are several, must be one of them: several of either are compared with one"))
 	}
-	if c.Duration < 10*time.Millisecond || c.Warm < 0 || c.Rounds < 1 {
-		all = append(all, errors.New("--duration must be at least 10ms, --warm-up not below 0, --rounds at least 1"))
+	if errors.Join(all...) == nil {
+		all = append(all, flags.Lasts("--rounds times --warm-up and --duration", c.counts(), 0, longestCount))
 	}
-	return errors.Join(append(all, output.Check("--json", c.JSON))...)
+	return errors.Join(all...)
+}
+
+// A hold of the longest sort lasts 24 h, through three times the rounds and a minute.
+const longestCount = 7 * time.Hour
+
+// counts is how long the rounds of one server take.
+func (c *closedCommand) counts() time.Duration {
+	return time.Duration(c.Rounds) * (c.Warm + c.Duration)
 }
 
 // Run measures and prints.
@@ -69,7 +79,7 @@ func (c *closedCommand) Run(ctx context.Context, out, errOut io.Writer) error {
 }
 
 // measure plays the rounds. Of several servers or allotments the first is also asked alone, to tell what the others add.
-func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOut io.Writer) error {
+func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOut io.Writer) (err error) {
 	noop, err := startNoop(c.noopHolds())
 	if err != nil {
 		return err
@@ -80,6 +90,7 @@ func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOu
 		return err
 	}
 	defer b.Close()
+	defer func() { err = errors.Join(err, retire(ctx, b, allotments)) }()
 	for n := range c.Rounds {
 		fmt.Fprintf(errOut, "round %d of %d\n", n+1, c.Rounds)
 		noopPIDs := map[string]int{"server": noop.command.Process.Pid}
@@ -95,6 +106,13 @@ func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOu
 			return err
 		}
 	}
+	return nil
+}
+
+// retire closes the allotments, also after an interrupt.
+func retire(ctx context.Context, b *books.Books, allotments []string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createLimit)
+	defer cancel()
 	return each(ctx, b, allotments, func(ctx context.Context, one *books.Books) error { return one.Retire(ctx) })
 }
 
@@ -127,7 +145,7 @@ func (c *closedCommand) create(ctx context.Context, b *books.Books) error {
 	ctx, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
 	// No hold lapses while it is measured, with each round up to three times, and none is left for long.
-	lasts := min(time.Minute+time.Duration(3*c.Rounds)*(c.Warm+c.Duration), 24*time.Hour)
+	lasts := time.Minute + 3*c.counts()
 	if c.Kind == "holds" {
 		return b.Create(ctx, 1_000_000_000, lasts)
 	}

@@ -188,8 +188,9 @@ func testOnsale(t *testing.T, address string) {
 	if r.End == nil || r.End.Held != 0 || r.End.Available+r.End.Sold != 50 || r.Verdict.Peak > 50 || len(r.Series.Stocks) == 0 {
 		t.Errorf("in the end %+v, peak %d, %d readings", r.End, r.Verdict.Peak, len(r.Series.Stocks))
 	}
-	if html, err := os.ReadFile(page); err != nil || !bytes.Contains(html, []byte("every promise was kept")) {
-		t.Errorf("report: %v", err)
+	// Whether buyers were served as R7 says depends on the machine, too.
+	if html, err := os.ReadFile(page); err != nil || !bytes.Contains(html, []byte(r.Headline())) || !r.Verdict.Kept() {
+		t.Errorf("report: %v, no %q in it", err, r.Headline())
 	}
 	mustSay(t, launch(t, "window", "--from="+file), "%")
 }

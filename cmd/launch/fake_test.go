@@ -23,10 +23,13 @@ type careless struct {
 	capacity int64
 	holds    map[string]*pb.Hold
 	sales    map[string]*pb.Sale
+	state    pb.AllotmentState
 }
 
 func (s *careless) CreateAllotment(_ context.Context, r *pb.CreateAllotmentRequest) (*pb.CreateAllotmentResponse, error) {
-	s.capacity = r.GetAllotment().GetCapacity()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.capacity, s.state = r.GetAllotment().GetCapacity(), pb.AllotmentState_ALLOTMENT_STATE_OPEN
 	return &pb.CreateAllotmentResponse{Allotment: r.GetAllotment()}, nil
 }
 
@@ -74,7 +77,23 @@ func (s *careless) ListSales(context.Context, *pb.ListSalesRequest) (*pb.ListSal
 }
 
 func (s *careless) GetAllotment(context.Context, *pb.GetAllotmentRequest) (*pb.GetAllotmentResponse, error) {
-	return &pb.GetAllotmentResponse{Allotment: &pb.Allotment{Capacity: s.capacity, State: pb.AllotmentState_ALLOTMENT_STATE_CLOSED}}, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &pb.GetAllotmentResponse{Allotment: &pb.Allotment{Capacity: s.capacity, State: s.state}}, nil
+}
+
+func (s *careless) UpdateAllotment(_ context.Context, r *pb.UpdateAllotmentRequest) (*pb.UpdateAllotmentResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = r.GetAllotment().GetState()
+	return &pb.UpdateAllotmentResponse{}, nil
+}
+
+// closed tells whether an allotment was opened, and closed again.
+func (s *careless) closed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == pb.AllotmentState_ALLOTMENT_STATE_CLOSED
 }
 
 func (s *careless) ReconcileAllotment(context.Context, *pb.ReconcileAllotmentRequest) (*pb.ReconcileAllotmentResponse, error) {
@@ -82,7 +101,7 @@ func (s *careless) ReconcileAllotment(context.Context, *pb.ReconcileAllotmentReq
 }
 
 // startCareless serves carelessly, and returns the address.
-func startCareless(t *testing.T) string {
+func startCareless(t *testing.T) (*careless, string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,12 +113,12 @@ func startCareless(t *testing.T) string {
 	pb.RegisterAdminServiceServer(server, s)
 	go func() { _ = server.Serve(l) }() // ends with Stop
 	t.Cleanup(server.Stop)
-	return l.Addr().String()
+	return s, l.Addr().String()
 }
 
 // TestBrokenPromise: a server that oversells is caught, and the exit code says so.
 func TestBrokenPromise(t *testing.T) {
-	address := startCareless(t)
+	_, address := startCareless(t)
 	var out, errOut strings.Builder
 	code := run(t.Context(), []string{
 		"--addr=" + address, "--requests=200", "--duration=200ms", "--capacity=50", "--window=10s", "--no-lapses",
@@ -118,9 +137,13 @@ func TestBrokenPromise(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := contextFor(t)
 	defer cancel()
+	server, address := startCareless(t)
 	var out, errOut strings.Builder
-	code := run(ctx, []string{"--addr=" + startCareless(t), "--requests=2000", "--duration=1m", "--capacity=5000"}, &out, &errOut)
+	code := run(ctx, []string{"--addr=" + address, "--requests=2000", "--duration=1m", "--capacity=5000"}, &out, &errOut)
 	if code != exitError || !strings.Contains(errOut.String(), "interrupted") {
 		t.Errorf("exit code %d, %s", code, errOut.String())
+	}
+	if !server.closed() {
+		t.Error("the allotment is left open")
 	}
 }

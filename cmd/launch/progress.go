@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -14,9 +12,36 @@ import (
 
 const progressEvery = time.Second
 
+// phase is how far a rehearsal is. It only goes on.
+type phase int
+
+const (
+	asking phase = iota
+	paying
+	lapsing
+	checking
+)
+
+// waits is what a rehearsal waits for; empty while requests come.
+func (p phase) waits() string {
+	return [...]string{asking: "", paying: "waiting for late answers and payments", lapsing: "waiting for lapses", checking: "checking"}[p]
+}
+
+func (r *rehearsal) enter(next phase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase = max(r.phase, next)
+}
+
+func (r *rehearsal) now() phase {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.phase
+}
+
 // showProgress says every second how the load is getting on, until the function that it returns is called. On a terminal
 // it is one line that changes.
-func (r *rehearsal) showProgress(what string, open *load.Open, stock func() *history.Stock) (stop func()) {
+func (r *rehearsal) showProgress(what string, open *load.Open) (stop func()) {
 	end := make(chan struct{})
 	var printer sync.WaitGroup
 	terminal := isTerminal(r.errOut)
@@ -34,7 +59,8 @@ func (r *rehearsal) showProgress(what string, open *load.Open, stock func() *his
 				return
 			}
 			now := open.Progress()
-			line := progressLine(what, open.Now(), now, now.Answered-last.Answered, stock)
+			line := fmt.Sprintf("%s %3.0f s", what, open.Now().Seconds()) +
+				progressLine(r.now(), now, now.Answered-last.Answered, r.lastStock())
 			last = now
 			if terminal {
 				fmt.Fprintf(r.errOut, "\r\x1b[K%s", line)
@@ -49,11 +75,14 @@ func (r *rehearsal) showProgress(what string, open *load.Open, stock func() *his
 	}
 }
 
-// progressLine says what happened in the last second.
-func progressLine(what string, at time.Duration, p load.Progress, answered int64, stock func() *history.Stock) string {
+// progressLine says what happened in the last second. s is nil until the stock has been read.
+func progressLine(at phase, p load.Progress, answered int64, s *history.Stock) string {
 	count := figures.Count[int64]
-	line := fmt.Sprintf("%s %3.0f s  %s/s  granted %s  sold %s  refused %s", what, at.Seconds(), count(answered),
-		count(p.Granted), count(p.Sold), count(p.Refused))
+	line := ""
+	if what := at.waits(); what != "" {
+		line = "  " + what
+	}
+	line += fmt.Sprintf("  %s/s  granted %s  sold %s  refused %s", count(answered), count(p.Granted), count(p.Sold), count(p.Refused))
 	if p.Trouble > 0 {
 		line += "  trouble " + count(p.Trouble)
 	}
@@ -61,20 +90,8 @@ func progressLine(what string, at time.Duration, p load.Progress, answered int64
 	if answered > 0 {
 		line += fmt.Sprintf("  p99 %s ms", figures.Millis(float64(p.P99.Microseconds())/1000))
 	}
-	if stock == nil {
-		return line
-	}
-	if s := stock(); s != nil {
+	if s != nil {
 		line += fmt.Sprintf("  stock %s, held %s, sold %s", count(s.Available), count(s.Held), count(s.Sold))
 	}
 	return line
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -49,12 +49,14 @@ type rehearsal struct {
 
 	mu     sync.Mutex
 	stocks []history.Stock
+	phase  phase
 }
 
 // rehearse plays a preset, judges it, and prints what was found.
 func rehearse(ctx context.Context, preset string, s *crowdSettings, out, errOut io.Writer) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent)) // the history grows all the time
 	r := &rehearsal{crowdSettings: s, preset: preset, plan: load.NewPlan(s.crowd()), errOut: errOut}
+	fmt.Fprintln(errOut, s.outlook(preset))
 	r.result = result.Result{Preset: preset, Addresses: s.Addr, Settings: s.settings(), Started: time.Now()}
 	if s.Noop {
 		if err := r.measureNoop(ctx); err != nil {
@@ -64,10 +66,8 @@ func rehearse(ctx context.Context, preset string, s *crowdSettings, out, errOut 
 	if err := r.play(ctx); err != nil {
 		return err
 	}
-	r.result.Interrupted = ctx.Err() != nil
-	r.judge()
 	err := r.tell(out)
-	if ctx.Err() != nil {
+	if r.result.Interrupted {
 		err = errors.Join(err, errCut)
 	}
 	return err
@@ -92,7 +92,7 @@ func (r *rehearsal) measureNoop(ctx context.Context) error {
 	n := &result.Noop{}
 	begin := open.Now() + lead
 	usage := r.usage(watch, open, begin)
-	stop := r.showProgress("no-op", open, nil)
+	stop := r.showProgress("no-op", open)
 	calls := open.Run(ctx, begin)
 	stop()
 	n.Usage = usage()
@@ -118,7 +118,7 @@ func (r *rehearsal) usage(watch *machine.Watch, open *load.Open, begin time.Dura
 	}
 }
 
-// play opens the sale, sends the load, and reads the server's books when it is over.
+// play opens the sale, sends the load, and judges it by the server's books when it is over.
 func (r *rehearsal) play(ctx context.Context) error {
 	start := time.Now()
 	r.open = &load.Open{
@@ -142,19 +142,27 @@ func (r *rehearsal) play(ctx context.Context) error {
 		}
 		return err
 	}
+	stopProgress := r.showProgress(r.preset, r.open)
 	r.send(ctx)
-
-	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalLimit)
-	defer cancel()
-	settled := ctx.Err() == nil && r.Lapses
-	r.history.Final, err = b.Final(finishing, settled)
+	r.result.Interrupted = ctx.Err() != nil
+	r.enter(checking)
+	err = r.readBooks(ctx)
+	r.judge()
+	stopProgress()
 	if err != nil {
 		fmt.Fprintln(r.errOut, "launch:", err) // the verdict says so, too
 	}
-	if err := b.Retire(finishing); err != nil {
-		fmt.Fprintln(r.errOut, "launch:", err)
-	}
 	return nil
+}
+
+// readBooks reads what the server has on its books in the end, and closes the allotment.
+func (r *rehearsal) readBooks(ctx context.Context) error {
+	settled := ctx.Err() == nil && r.Lapses
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalLimit)
+	defer cancel()
+	final, err := r.books.Final(ctx, settled)
+	r.history.Final = final
+	return errors.Join(err, r.books.Retire(ctx))
 }
 
 // send sends the load while the stock is read, and waits until what was not paid for has lapsed.
@@ -163,15 +171,16 @@ func (r *rehearsal) send(ctx context.Context) {
 	var watcher sync.WaitGroup
 	every := min(max(r.Duration/readings, 20*time.Millisecond), time.Second)
 	watcher.Go(func() { r.books.Watch(watching, every, r.note) })
-	stopProgress := r.showProgress(r.preset, r.open, r.lastStock)
 
 	begin := r.open.Now() + lead
+	sent := time.AfterFunc(lead+r.Duration, func() { r.enter(paying) })
 	usage := r.usage(machine.NewWatch(r.watched()), r.open, begin)
 	r.history = history.History{
 		Allotment: r.open.Allotment, Capacity: r.Capacity, Window: r.scaled(), Buyer: r.plan.Buyer, Calls: r.open.Run(ctx, begin),
 	}
+	sent.Stop()
+	r.enter(lapsing)
 	r.waitForLapses(ctx)
-	stopProgress()
 	stopWatching()
 	watcher.Wait()
 	if ctx.Err() == nil {

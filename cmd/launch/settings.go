@@ -3,11 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
+	"math"
 	"time"
 
+	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/flags"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
-	"github.com/holdfast-inventory/holdfast/cmd/launch/output"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/result"
 )
 
@@ -23,23 +24,18 @@ type target struct {
 
 func (t *target) check() error {
 	var all []error
+	if len(t.Addr) == 0 {
+		all = append(all, flags.Address("--addr", ""))
+	}
 	for _, address := range t.Addr {
-		all = append(all, checkAddress("addr", address))
+		all = append(all, flags.Address("--addr", address))
 	}
 	if t.AdminAddr != "" {
-		all = append(all, checkAddress("admin-addr", t.AdminAddr))
+		all = append(all, flags.Address("--admin-addr", t.AdminAddr))
 	}
-	if t.Connections < 1 || t.Connections > 1000 {
-		all = append(all, errors.New("--connections must be from 1 to 1000"))
-	}
+	all = append(all, flags.Count("--connections", t.Connections, 1, 1000),
+		flags.Count("--server-pid", t.ServerPID, 0, math.MaxInt32), flags.Count("--redis-pid", t.RedisPID, 0, math.MaxInt32))
 	return errors.Join(all...)
-}
-
-func checkAddress(name, address string) error {
-	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-		return fmt.Errorf("--%s is %q, must be HOST:PORT", name, address)
-	}
-	return nil
 }
 
 // watched are the processes whose CPU time is read.
@@ -75,25 +71,41 @@ type crowdSettings struct {
 
 // Validate is called by kong when the command line has been read.
 func (s *crowdSettings) Validate() error {
-	all := []error{s.check()}
-	wrong := func(is bool, text string) {
-		if is {
-			all = append(all, errors.New(text))
-		}
+	return errors.Join(s.check(),
+		flags.Count("--requests", s.Requests, 1, 10_000_000),
+		flags.Lasts("--duration", s.Duration, time.Millisecond, 24*time.Hour),
+		s.checkRate(),
+		flags.Count("--capacity", s.Capacity, 1, 1_000_000_000),
+		flags.Lasts("--window", s.Window, time.Millisecond, 24*time.Hour),
+		flags.Number("--time-scale", s.TimeScale, 0.000001, 1_000_000),
+		s.checkScaled(),
+		flags.Number("--two", s.Two, 0, 1),
+		flags.Number("--repeat", s.Repeat, 0, 1),
+		flags.Number("--completion", s.Completion, 0, 1),
+		flags.Count("--retries", s.Retries, 0, 100),
+		s.checkFiles(),
+	)
+}
+
+// checkRate leaves a time that is wrong by itself to its own check.
+func (s *crowdSettings) checkRate() error {
+	const most = 1_000_000
+	if rate := float64(s.Requests) / s.Duration.Seconds(); s.Duration > 0 && rate > most {
+		return fmt.Errorf("--requests in --duration are %s a second, must be at most %s", figures.Count(rate), figures.Count(most))
 	}
-	wrong(s.Requests < 1 || s.Requests > 10_000_000, "--requests must be from 1 to 10,000,000")
-	wrong(s.Duration < time.Millisecond || s.Duration > 24*time.Hour, "--duration must be from 1ms to 24h")
-	wrong(s.Capacity < 1 || s.Capacity > 1_000_000_000, "--capacity must be from 1 to 1,000,000,000")
-	wrong(s.scaled() < time.Second || s.scaled() > 24*time.Hour, "--window times --time-scale must be from 1s to 24h")
-	wrong(s.Retries < 0 || s.Retries > 100, "--retries must be from 0 to 100")
-	for _, share := range []struct {
-		name  string
-		value float64
-	}{{"two", s.Two}, {"repeat", s.Repeat}, {"completion", s.Completion}} {
-		wrong(!(share.value >= 0 && share.value <= 1), "--"+share.name+" must be from 0 to 1") // NaN is neither
+	return nil
+}
+
+// checkScaled checks what the server is asked for.
+func (s *crowdSettings) checkScaled() error {
+	return flags.Lasts("--window times --time-scale", s.scaled(), time.Second, 24*time.Hour)
+}
+
+func (s *crowdSettings) checkFiles() error {
+	if s.JSON != "" && s.JSON == s.Report {
+		return fmt.Errorf("--json and --report are both %q, must be two files", s.JSON)
 	}
-	all = append(all, output.Check("--json", s.JSON), output.Check("--report", s.Report))
-	return errors.Join(all...)
+	return errors.Join(flags.File("--json", s.JSON), flags.File("--report", s.Report))
 }
 
 // scaled is how long a hold really lasts.

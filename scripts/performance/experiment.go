@@ -19,7 +19,7 @@ type experiment struct {
 
 // experiments are all there are, in the order of the document.
 func experiments() []experiment {
-	return slices.Concat(launches(), closedLoops(), []experiment{severalServers(), manyGroups(), otherWays()}, goBenchmarks())
+	return slices.Concat(launches(), []experiment{flushed()}, closedLoops(), []experiment{severalServers(), manyGroups(), otherWays()}, goBenchmarks())
 }
 
 // choose returns the experiments of these names; a name that none has stands for all that begin with it and a hyphen.

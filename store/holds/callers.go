@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
 )
@@ -34,6 +35,9 @@ func (s *Store) one(ctx context.Context, script string, h store.PlacedHold) (sto
 	o := holdsOp(script, h.Place, []store.HoldID{h.ID})
 	if err := s.do(ctx, laneCaller, o); err != nil {
 		return store.Hold{}, err
+	}
+	if result := o.reply[0]; len(result) > 2 { // cancel alone
+		s.metrics.lapsed(ctx, store.LapseByNeed, time.Duration(result.int(2))*time.Millisecond)
 	}
 	st := o.reply[0].status()
 	if st != statusOK && st != statusExtensionLimit {
@@ -115,7 +119,7 @@ func (s *Store) Counters(ctx context.Context, places []store.Place) ([]store.Cou
 				continue
 			}
 			due = true
-			if err := s.releaseTags(ctx, p, o.reply[i][2:]); err != nil {
+			if err := s.releaseTags(ctx, p, o.reply[i].from(2)); err != nil {
 				return nil, err
 			}
 		}

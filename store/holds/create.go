@@ -35,7 +35,7 @@ func createOp(r store.CreateRequest, places []store.Place, ids []store.HoldID) *
 
 // newHolds are the holds that the script has just made, whose sequences it returned.
 func newHolds(r store.CreateRequest, ids []store.HoldID, o *op) ([]store.Hold, error) {
-	sequences := o.reply[0][1:]
+	sequences := o.reply[0].from(1)
 	if len(sequences) != len(ids) {
 		return nil, fmt.Errorf("create: %d holds for %d lines", len(sequences), len(ids))
 	}
@@ -71,10 +71,10 @@ func (s *Store) createError(r store.CreateRequest, ids []store.HoldID, o *op) er
 		no.Reason = store.SoldOut
 	case statusAllHeld:
 		no.Reason, no.NextLapse = store.AllHeld, instant(f.next)
-		nameOwn(no, result[2:], o.now)
+		nameOwn(no, result.from(2), o.now)
 	case statusBuyerLimit:
 		no.Reason, no.Limit, no.BuyerHeld, no.BuyerSold = store.BuyerLimit, f.perBuyer, result.int(2), result.int(3)
-		nameOwn(no, result[4:], o.now)
+		nameOwn(no, result.from(4), o.now)
 	case statusNotOpen:
 		no.Reason = store.NotOpen
 	case statusPaused:

@@ -3,6 +3,7 @@ package holds
 import (
 	"encoding/binary"
 	"math"
+	"strconv"
 
 	"github.com/holdfast-inventory/holdfast/store"
 )
@@ -16,7 +17,7 @@ type createItem struct {
 }
 
 const (
-	lineBytes  = 10 // of a line
+	lineBytes  = 8  // of a line
 	fieldBytes = 32 // of its two fields: the buyer's and the hold's
 )
 
@@ -31,22 +32,26 @@ type createBatch struct {
 	hashes  []string
 	fields  [][]byte       // of each hash
 	number  map[bucket]int // where in hashes, from 1
-	marked  bool
+	brief   bool           // without markers and ids
+	carts   bool           // some request has several lines
 	markers []string
 
-	lines, index, ids []byte
+	owners, lines, counts []byte
+	lengths, ids          []byte // of ids: how struct.unpack takes them apart
 }
 
 // encodeCreate gives the keys and the arguments behind the prelude's.
 func (c *call) encodeCreate(keys []string, args []any) ([]string, []any) {
 	b := &createBatch{
-		number: map[bucket]int{}, marked: !c.unmarked, markers: make([]string, 0, c.lines),
-		lines: make([]byte, 0, lineBytes*c.lines), index: make([]byte, 0, 8*len(c.ops)), ids: make([]byte, 0, 64*len(c.ops)),
+		number: map[bucket]int{}, brief: c.brief, carts: c.lines > len(c.ops), lines: make([]byte, 0, lineBytes*c.lines),
+	}
+	if !b.brief {
+		b.markers, b.lengths, b.ids = make([]string, 0, c.lines), make([]byte, 0, 4*len(c.ops)), make([]byte, 0, 80*len(c.ops))
 	}
 	for _, o := range c.ops {
 		b.add(o.create, c.number)
 	}
-	args = append(args, len(c.ops), c.lines, len(b.hashes), b.lines, b.index, b.ids)
+	args = append(args, len(c.ops), c.lines, len(b.hashes), b.owners, b.lines, b.counts, b.lengths, b.ids)
 	for _, fields := range b.fields {
 		args = append(args, fields)
 	}
@@ -54,29 +59,38 @@ func (c *call) encodeCreate(keys []string, args []any) ([]string, []any) {
 }
 
 func (b *createBatch) add(r *createItem, allotments map[string]int) {
-	cart, from := fingerprint(r.Lines), len(b.ids)
-	b.ids = appendText(appendText(b.ids, pack(r.BuyerID)), pack(r.RequestID))
-	b.index = binary.BigEndian.AppendUint32(b.index, uint32(from))            //nolint:gosec // a batch is far smaller
-	b.index = binary.BigEndian.AppendUint16(b.index, uint16(len(b.ids)-from)) //nolint:gosec // two ids of at most 128 characters
-	b.index = append(b.index, byte(len(cart)), byte(len(r.Lines)))            //nolint:gosec // at most 16, and 100
-	b.ids = append(b.ids, cart...)
+	if b.carts {
+		b.counts = append(b.counts, byte(len(r.Lines))) //nolint:gosec // at most 100
+	}
+	if !b.brief {
+		b.addIDs(r)
+	}
 	for i, l := range r.Lines {
 		quantity := l.Quantity
 		if quantity < 0 || quantity > math.MaxUint32 {
 			quantity = 0 // which is as impossible
 		}
 		tag := packTag(r.ids[i].Tag)
-		hash := b.hash(l.Place, store.BuyerKey([]byte(tag[nameBytes:])))
+		hash := b.hash(l.Place, store.BuyerKey([]byte(tag[nameBytes:])), allotments[l.Allotment])
 		fields := b.fields[hash-1]
 		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(hash))                       //nolint:gosec // at most batchMost
 		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(2*len(fields)/fieldBytes+1)) //nolint:gosec // likewise
-		b.lines = binary.BigEndian.AppendUint16(b.lines, uint16(allotments[l.Allotment]))    //nolint:gosec // likewise
 		b.lines = binary.BigEndian.AppendUint32(b.lines, uint32(quantity))
 		b.fields[hash-1] = append(append(fields, tag[nameBytes:]...), tag...)
-		if b.marked {
+		if !b.brief {
 			b.markers = append(b.markers, markerOf(l.Place, tag))
 		}
 	}
+}
+
+// addIDs adds the ids of a request.
+func (b *createBatch) addIDs(r *createItem) {
+	from := len(b.ids)
+	b.ids = appendText(appendText(b.ids, pack(r.BuyerID)), pack(r.RequestID))
+	if cart := fingerprint(r.Lines); cart != "" {
+		b.ids = appendText(b.ids, cart)
+	}
+	b.lengths = strconv.AppendInt(append(b.lengths, 'c'), int64(len(b.ids)-from), 10)
 }
 
 // appendText appends a text in MessagePack, in its shortest form, as the scripts write it.
@@ -92,12 +106,13 @@ func appendText(to []byte, text string) []byte {
 	return append(to, text...)
 }
 
-// hash is where the key of a buyer's hash is among the hashes.
-func (b *createBatch) hash(p store.Place, buyer store.BuyerKey) int {
+// hash is where the key of a buyer's hash is among the hashes. owner is the number of its allotment.
+func (b *createBatch) hash(p store.Place, buyer store.BuyerKey, owner int) int {
 	at := bucket{p.Allotment, buyer.Bucket(p.Buckets)}
 	n, known := b.number[at]
 	if !known {
 		b.hashes, b.fields = append(b.hashes, holdsKey(p, at.number)), append(b.fields, nil)
+		b.owners = binary.BigEndian.AppendUint16(b.owners, uint16(owner)) //nolint:gosec // at most batchMost
 		n = len(b.hashes)
 		b.number[at] = n
 	}

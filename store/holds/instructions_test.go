@@ -22,7 +22,7 @@ import (
 
 // instructionBounds are the most that a decision may cost, as a multiple of a DECRBY in pipelines of the same
 // size: some 5 % above what was counted.
-var instructionBounds = map[string]float64{"hold": 18.5, "refusal": 3.95}
+var instructionBounds = map[string]float64{"hold": 14.2, "refusal": 3.95}
 
 // profiledRedis is a Redis whose instructions are counted.
 type profiledRedis struct {

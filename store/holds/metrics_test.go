@@ -51,14 +51,21 @@ func count(t *testing.T, m metricdata.Metrics, key string) map[string]float64 {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	reader := sdkmetric.NewManualReader()
-	f := setup(t, 100, fixtureOption(func(_ *fixture, o *Options) { o.Meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)) }))
-	holds := f.take(5)
+	f := setup(t, 8, fixtureOption(func(_ *fixture, o *Options) { o.Meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)) }))
+	holds := f.take(8)
+	_, err := f.Cancel(f.ctx(), f.placed(holds[7])) // in time: no lapse
+	must(t, err)
 	f.advance(holdTime)
 	f.release(holds[0])
 	if _, err := f.Release(f.ctx(), f.place, ids(holds[1:3]), store.LapseByEvent); err != nil {
 		t.Error(err)
 	}
-	f.counters(f.place) // needs the other two
+	for range 2 { // somebody cancels too late, and once more
+		if h, err := f.Cancel(f.ctx(), f.placed(holds[3])); err != nil || h.State != store.Lapsed {
+			t.Errorf("%+v, %v", h, err)
+		}
+	}
+	f.hold("late", "request", 8) // needs the other three
 	var all metricdata.ResourceMetrics
 	must(t, reader.Collect(context.Background(), &all))
 	byName := map[string]metricdata.Metrics{}
@@ -67,11 +74,11 @@ func TestMetrics(t *testing.T) {
 			byName[m.Name] = m
 		}
 	}
-	if diff := cmp.Diff(map[string]float64{"sweep": 1, "event": 2, "need": 2}, count(t, byName["holdfast.lapse.lag"], "driver")); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"sweep": 1, "event": 2, "need": 4}, count(t, byName["holdfast.lapse.lag"], "driver")); diff != "" {
 		t.Errorf("lapses by driver (-want +got):\n%s", diff)
 	}
-	if got := count(t, byName["holdfast.queue.batch_size"], "lane"); got["create"] != 5 || got["upkeep"] == 0 || got["caller"] == 0 {
-		t.Errorf("batch sizes %v, want 5 creates", got)
+	if got := count(t, byName["holdfast.queue.batch_size"], "lane"); got["create"] != 10 || got["upkeep"] == 0 || got["caller"] == 0 {
+		t.Errorf("batch sizes %v, want 10 creates, one of which was decided twice", got)
 	}
 	if diff := cmp.Diff(map[string]float64{"create": 0, "caller": 0, "finish": 0, "upkeep": 0}, count(t, byName["holdfast.queue.depth"], "lane")); diff != "" {
 		t.Errorf("queue depth (-want +got):\n%s", diff)

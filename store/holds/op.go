@@ -70,6 +70,9 @@ func (r result) list(i int) []any {
 	return l
 }
 
+// from is what comes at i and after it; nothing if the result is shorter.
+func (r result) from(i int) result { return r[min(i, len(r)):] }
+
 // statusAt is the status that values begin with; unknown if they do not begin with a number.
 func statusAt(values []any) status {
 	if n, ok := at(values, 0).(int64); ok {
@@ -108,8 +111,8 @@ type call struct {
 	lines  int
 	facts  []facts // of places, by the reply
 
-	asking   bool // of its ops
-	unmarked bool // create is given no markers: nothing is likely to be granted
+	asking bool // of its ops
+	brief  bool // create is given no markers and no ids: nothing is likely to be granted
 }
 
 func newCall(script string) *call { return &call{script: script, number: map[string]int{}} }
@@ -216,7 +219,7 @@ func (c *call) nameDue(o *op, due [][]any) {
 		return
 	}
 	of := c.number[o.places[line].Allotment] - 1
-	o.due = o.reply[0][2:]
+	o.due = o.reply[0].from(2)
 	if len(o.due) > len(due[of]) {
 		due[of] = o.due
 	} else if len(o.due) == 0 {

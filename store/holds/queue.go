@@ -148,7 +148,7 @@ func (s *Store) runOn(n *node, l lane, calls []*call) {
 			fail(again, fmt.Errorf("%w: Redis forgot the scripts at once", store.ErrUnavailable))
 		}
 	}
-	if again := unmarked(calls); len(again) > 0 {
+	if again := inFull(calls); len(again) > 0 {
 		fail(s.send(ctx, n, again), fmt.Errorf("%w: Redis forgot the scripts", store.ErrUnavailable))
 	}
 }
@@ -199,7 +199,7 @@ func (s *Store) merge(ops []*op) []*call {
 		c.add(o)
 	}
 	for _, c := range calls {
-		c.unmarked = c.script == createScript && s.spent.all(c.places)
+		c.brief = c.script == createScript && s.spent.all(c.places)
 	}
 	return calls
 }

@@ -32,7 +32,7 @@ const (
 	statusFormat
 	statusNotDue
 	statusKnown
-	statusUnmarked
+	statusBrief
 )
 
 const statusUnknown status = -1 // of a result that is none

@@ -4,6 +4,7 @@ package holds
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,6 +48,7 @@ const (
 // Options are what a Store needs.
 type Options struct {
 	URL       string        // one of the forms in README.md; see CheckURL
+	TLS       *tls.Config   // what connections trust and show, if the URL asks for TLS; nil: the machine's CAs, and nothing
 	Durable   Durability    // when what is decided may be answered
 	Timeout   time.Duration // of one batch of callers' requests; 0: DefaultTimeout
 	Retention time.Duration // ended holds stay readable for so long; 0: DefaultRetention
@@ -90,6 +92,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis url %w", err)
 	}
+	target.secure(o.TLS)
 	setClientOptions(target.options, o)
 	scripts, err := lua.Scripts()
 	if err != nil {

@@ -1,6 +1,7 @@
 package holds
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -139,6 +140,15 @@ func (t *target) setPath(path string, values url.Values) (string, error) {
 	values.Del("sentinel_username")
 	values.Del("sentinel_password")
 	return "", nil
+}
+
+// secure takes what else is to be trusted and shown when connections are TLS.
+func (t *target) secure(config *tls.Config) {
+	if config != nil && t.options.TLSConfig != nil {
+		name := t.options.TLSConfig.ServerName
+		t.options.TLSConfig = config.Clone()
+		t.options.TLSConfig.ServerName = name
+	}
 }
 
 // optionsAt is the options of connections to one server.

@@ -72,7 +72,7 @@ func callers() []Case {
 			},
 			Proof: []string{"without a collector"}, Inject: loseCollector,
 		},
-		{Row: record.Row{Case: "F41", Title: "certificate rotated or expired", NotApplicable: "Holdfast speaks no TLS itself in this release"}},
+		{Row: record.Row{Case: "F41", Title: "certificate rotated or expired", NotApplicable: "no store is needed for it: TestCertificates and TestCertificatesChange in server/auth show it"}},
 		{Row: record.Row{Case: "F42", Title: "everything at once", NotApplicable: "it is the random mode; see below"}},
 	}
 }

@@ -60,12 +60,7 @@ func loseClusterMaster(ctx context.Context, s *Scene) error {
 	}
 	defer look.end()
 	healed := s.Fault("a master of the cluster is killed", true)
-	old.Kill()
-	s.Hit("masters killed", 1)
-	if err := s.switched(ctx, old); err != nil {
-		return err
-	}
-	if err := s.Last(ctx, 3*time.Second, 8*time.Second); err != nil {
+	if err := s.outliveMaster(ctx, old); err != nil {
 		return err
 	}
 	if err := errors.Join(old.Restart(ctx), s.InStep(ctx, old)); err != nil {

@@ -27,7 +27,7 @@ func links() []Case {
 				Fault:    "nothing passes between servers and Redis, and nothing is closed, for 2 s (long: 30 s)",
 				Expected: "as F13; each server's subscription is back by itself",
 			},
-			Random: true, Alone: true, Proof: []string{"black holes", "trouble"}, Guards: []string{"deadline"}, Inject: blackHole, Check: answeredInTime,
+			Random: true, Alone: true, Proof: []string{"black holes", "trouble"}, Guards: []string{"budget", "deadline", "patience"}, Inject: blackHole, Check: answeredInTime,
 		},
 		{
 			Row: record.Row{

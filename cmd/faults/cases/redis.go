@@ -90,14 +90,14 @@ func redis() []Case {
 				Case: "F13", Title: "Redis frozen 30 s", Deployment: standalone, Fault: "SIGSTOP of Redis for 2 s (long: 30 s)",
 				Expected: "UNAVAILABLE within 100 ms each; nothing leaks; back at once",
 			},
-			Short: true, Random: true, Proof: []string{"frozen", "trouble"}, Guards: []string{"deadline"}, Inject: pauseRedis, Check: answeredInTime,
+			Short: true, Random: true, Proof: []string{"frozen", "trouble"}, Guards: []string{"budget", "deadline", "patience"}, Inject: pauseRedis, Check: answeredInTime,
 		},
 		{
 			Row: record.Row{
-				Case: "F17", Title: "FLUSHALL", Deployment: standalone, Fault: "FLUSHALL at the height of the sale",
+				Case: "F17", Title: "FLUSHALL", Deployment: standalone, Fault: "FLUSHALL under 2,000 requests/s (short: 200)",
 				Expected: "rebuilt; never treated as nothing or as all; a decision within 1 s",
 			},
-			Short: true, Random: true, Proof: []string{"adopts", "lost"}, Inject: flushRedis,
+			Load: launchLoad, Short: true, Random: true, Proof: []string{"adopts", "lost"}, Inject: flushRedis,
 		},
 		{
 			Row: record.Row{

@@ -102,6 +102,16 @@ func failoverCase(name, durability string, loses bool, expected string) Case {
 
 func nothing(*Scene, *local.Redis) error { return nil }
 
+// outliveMaster kills a master, and returns when another has long been promoted.
+func (s *Scene) outliveMaster(ctx context.Context, old *local.Redis) error {
+	old.Kill()
+	s.Hit("masters killed", 1)
+	if err := s.switched(ctx, old); err != nil {
+		return err
+	}
+	return s.Last(ctx, 3*time.Second, 8*time.Second)
+}
+
 // failOver kills the master, and starts it again, as a replica, when another has long been promoted. meanwhile is done to
 // what it has left.
 func failOver(ctx context.Context, s *Scene, loses bool, meanwhile func(*Scene, *local.Redis) error) error {
@@ -110,12 +120,7 @@ func failOver(ctx context.Context, s *Scene, loses bool, meanwhile func(*Scene, 
 		return err
 	}
 	healed := s.Rewind("the master is killed", loses)
-	old.Kill()
-	s.Hit("masters killed", 1)
-	if err := s.switched(ctx, old); err != nil {
-		return err
-	}
-	if err := s.Last(ctx, 3*time.Second, 8*time.Second); err != nil {
+	if err := s.outliveMaster(ctx, old); err != nil {
 		return err
 	}
 	if err := meanwhile(s, old); err != nil {

@@ -93,14 +93,21 @@ func crashServer(ctx context.Context, s *Scene) error {
 }
 
 func crashAt(ctx context.Context, s *Scene, victim *world.Server, point string) error {
+	buyer, err := s.newQuitter(ctx)
+	if err != nil {
+		return err
+	}
 	healed := s.Fault("a server dies at "+point, false)
 	s.Silent(victim)
 	victim.Kill()
 	<-victim.Ended()
 	victim.Environment = []string{"HOLDFAST_FAILPOINT=" + point}
-	err := victim.Start(ctx)
+	err = victim.Start(ctx)
 	victim.Environment = nil
 	if err != nil {
+		return err
+	}
+	if err := buyer.confirmOnce(ctx, victim); err != nil {
 		return err
 	}
 	select {
@@ -119,7 +126,7 @@ func crashAt(ctx context.Context, s *Scene, victim *world.Server, point string) 
 		return err
 	}
 	healed()
-	return nil
+	return buyer.look(ctx, s)
 }
 
 func pauseServer(ctx context.Context, s *Scene) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-inventory/holdfast/cmd/faults/record"
 	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 )
@@ -32,7 +33,7 @@ func redisSettings() []Case {
 			Row: record.Row{
 				Case: "F21", Title: "Redis maxmemory reached", Deployment: standalone,
 				Fault:    "maxmemory set below what is used, for 2 s (long: 10 s)",
-				Expected: "holds are UNAVAILABLE; confirms work",
+				Expected: "holds are UNAVAILABLE; confirms work, and stock can be added",
 			},
 			Random: true, Proof: []string{"OOM", "trouble", "confirmed meanwhile"}, Guards: []string{"pass"}, Inject: fillMemory, Check: countConfirms,
 		},
@@ -135,9 +136,16 @@ func manyHolds(ctx context.Context, s *Scene) error {
 }
 
 func fillMemory(ctx context.Context, s *Scene) error {
+	other := s.books.Of(s.Allotment + "-grows")
+	if err := other.Create(ctx, 1, time.Minute); err != nil {
+		return err
+	}
 	refused := s.refusals(ctx, "OOM")
 	healed := s.Fault("Redis is out of memory", false)
 	if err := s.Client.ConfigSet(ctx, "maxmemory", "1mb").Err(); err != nil {
+		return err
+	}
+	if err := s.grow(ctx, other); err != nil {
 		return err
 	}
 	if err := s.Last(ctx, 2*time.Second, 10*time.Second); err != nil {
@@ -149,6 +157,17 @@ func fillMemory(ctx context.Context, s *Scene) error {
 	healed()
 	s.Hit("OOM", s.refusals(ctx, "OOM")-refused)
 	return nil
+}
+
+// grow adds a unit to another allotment, which takes no memory to speak of.
+func (s *Scene) grow(ctx context.Context, other *books.Books) error {
+	growing, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	err := other.Grow(growing, 1, "growth")
+	if ctx.Err() == nil && err != nil {
+		s.Wrong("stock could not be added while Redis was out of memory: " + err.Error())
+	}
+	return ctx.Err()
 }
 
 // readyLimit is how long a server is given that must not become ready.

@@ -103,4 +103,12 @@ var All = []Guard{
 		Name: "deadline", Why: "a decision that does not come in time is UNAVAILABLE", File: "server/inventory/inventory.go",
 		With: "timed := v.decisions.Context(ctx, time.Now())", Without: "timed := ctx",
 	},
+	{
+		Name: "budget", Why: "a call has its time from when it was read", File: "server/interceptors.go",
+		With: "limited = m.budget.Context(ctx, arrived)", Without: "limited = ctx",
+	},
+	{
+		Name: "patience", Why: "a batch that Redis does not answer is given up before its callers' time is over", File: "store/holds/queue.go",
+		With: "context.WithTimeout(context.Background(), s.timeoutOf(l, n))", Without: "context.WithTimeout(context.Background(), time.Minute)",
+	},
 }

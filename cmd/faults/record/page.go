@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
 )
@@ -31,7 +32,7 @@ otherwise; and stock that does not add up within 5 s of healing. A case fails, t
 - *hits*: the signs that the fault was there. *unavailable*: the longest time without a decision, of all servers together.
 - *back*: from the end of the fault to the next decision. *p99*: of answers of any kind, UNAVAILABLE included, to requests sent
   while the fault lasted; asked for are 100 ms; and to those before it, which tells how busy the machine was. *adds up*: from the end of the fault until both stores agreed.
-- *control*: the same case with the guards named taken out of the program, which must fail.
+- *control*: the same case with the guards named taken out of the program, which must fail; the last time that this was tried.
 
 A hold that was acknowledged and is *lost* is told to its owner as HOLD_LAPSED, where the deployment does not promise more.
 
@@ -116,7 +117,7 @@ func (c *Control) text() string {
 	case c.Failure == "":
 		return strings.Join(c.Guards, ", ") + ": **not missed**"
 	default:
-		return strings.Join(c.Guards, ", ") + ": fails"
+		return strings.Join(c.Guards, ", ") + ": fails (" + c.Date.Format(time.DateOnly) + ")"
 	}
 }
 

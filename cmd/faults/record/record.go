@@ -69,8 +69,9 @@ type Calls struct {
 
 // Control is the same case with a guard taken out, which must fail.
 type Control struct {
-	Guards  []string `json:"guards"`
-	Failure string   `json:"failure,omitempty"` // the first; empty: it was not missed
+	Date    time.Time `json:"date"`
+	Guards  []string  `json:"guards"`
+	Failure string    `json:"failure,omitempty"` // the first; empty: it was not missed
 }
 
 // Random is a run of random faults.
@@ -117,8 +118,12 @@ func (r *Record) Save(file string, rows []Row) error {
 	return os.WriteFile(page, []byte(r.Page(rows)), 0o644) //nolint:gosec // likewise
 }
 
-// Put replaces the result of a case, and leaves the others.
+// Put replaces the result of a case, and leaves the others. A control stays until the case is played with one again: it
+// says that the harness can see the fault, and is not a result of the program.
 func (r *Record) Put(next Result) {
+	if old, there := r.Of(next.Case); there && next.Control == nil {
+		next.Control = old.Control
+	}
 	r.Results = slices.DeleteFunc(r.Results, func(old Result) bool { return old.Case == next.Case })
 	r.Results = append(r.Results, next)
 	slices.SortFunc(r.Results, func(a, b Result) int { return cmp.Compare(a.Case, b.Case) })

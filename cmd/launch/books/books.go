@@ -108,6 +108,14 @@ func (b *Books) Hold(ctx context.Context, buyer history.Buyer) error {
 	})
 }
 
+// Grow adds units for sale, once for each request id.
+func (b *Books) Grow(ctx context.Context, units int64, request string) error {
+	return insist(ctx, func() error {
+		_, err := b.admin.AdjustCapacity(ctx, &pb.AdjustCapacityRequest{AllotmentId: b.Allotment, Delta: units, RequestId: request})
+		return err
+	})
+}
+
 // Stock reads the stock once.
 func (b *Books) Stock(ctx context.Context) (history.Stock, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)

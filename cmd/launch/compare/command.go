@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"slices"
 
-	"github.com/holdfast-inventory/holdfast/cmd/launch/output"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/flags"
 )
 
 // Command is the flags of `launch compare`.
@@ -45,30 +45,34 @@ func (c *Command) Validate() error {
 	if c.Replica {
 		return nil
 	}
-	for _, n := range []struct {
-		name        string
-		value, most int64
-	}{
-		{"--capacity", c.Capacity, mostCapacity},
-		{"--requests", int64(c.Requests), mostRequests},
-		{"--workers", int64(c.Workers), mostWorkers},
-		{"--conns", int64(c.Conns), mostConns},
-	} {
-		if n.value < 1 || n.value > n.most {
-			return fmt.Errorf("%s must be from 1 to %d", n.name, n.most)
-		}
-	}
-	if c.Addr != "" {
-		if _, _, err := net.SplitHostPort(c.Addr); err != nil {
-			return fmt.Errorf("--addr is %q, must be HOST:PORT", c.Addr)
-		}
-		if c.Holdfast != "" {
-			return errors.New("--addr and --holdfast: one or the other")
-		}
-	}
-	_, err := choose(c.Ways)
-	return errors.Join(err, output.Check("--json", c.JSON), checkURL("--postgres-url", c.PostgresURL, "postgres", "postgresql"),
+	chosen, err := choose(c.Ways)
+	return errors.Join(err,
+		flags.Count("--capacity", c.Capacity, 1, mostCapacity),
+		flags.Count("--requests", c.Requests, 1, mostRequests),
+		flags.Count("--workers", c.Workers, 1, mostWorkers),
+		flags.Count("--conns", c.Conns, 1, mostConns),
+		c.checkServer(chosen),
+		flags.File("--json", c.JSON),
+		checkURL("--postgres-url", c.PostgresURL, "postgres", "postgresql"),
 		checkURL("--redis-url", c.RedisURL, "redis", "rediss"))
+}
+
+// checkServer checks which Holdfast is compared.
+func (c *Command) checkServer(chosen []way) error {
+	isAsked := slices.ContainsFunc(chosen, func(w way) bool { return w.name == usesHoldfast })
+	switch {
+	case c.Addr != "" && c.Holdfast != "":
+		return errors.New("--addr and --holdfast: must be one or the other")
+	case (c.Addr != "" || c.Holdfast != "") && len(chosen) > 0 && !isAsked:
+		return errors.New("--addr and --holdfast: must not be given where --ways leaves holdfast out")
+	case c.Addr != "":
+		return flags.Address("--addr", c.Addr)
+	case c.Holdfast != "":
+		if _, err := exec.LookPath(c.Holdfast); err != nil {
+			return fmt.Errorf("--holdfast must be a program: %w", err)
+		}
+	}
+	return nil
 }
 
 // checkURL checks a URL that may hold a password: it never shows any of it.

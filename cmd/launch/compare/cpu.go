@@ -1,105 +1,30 @@
 package compare
 
 import (
-	"bytes"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
 )
 
-// procTick is the unit of CPU times in /proc, on every Linux that Go runs on.
-const procTick = 10 * time.Millisecond
+// leastSpent is the least CPU time that says anything. Linux counts in ticks what a process spent for itself and in the
+// kernel, each cut to whole ones, so that the difference of two readings is a tick or two off for each process that
+// works, and a Postgres has one for each connection. Finer clocks (schedstat) tell nothing of processes that have ended.
+const leastSpent = 10 * machine.Tick
 
-// procTable reads what Linux tells of its processes. Elsewhere there is no such folder, and CPU times are not known.
-type procTable struct{ root string }
-
-// spent is how much CPU the processes and all that descend from them have used, with those that have ended and were
-// waited for: a Postgres has a process for each connection.
-func (p procTable) spent(pids []int) (time.Duration, error) {
-	all, children := make(map[int]time.Duration), make(map[int][]int)
-	files, _ := filepath.Glob(filepath.Join(p.root, "[0-9]*", "stat")) // the pattern is right
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has just ended
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil {
-			continue
-		}
-		parent, used, err := parseStat(text)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", file, err)
-		}
-		all[pid] = used
-		children[parent] = append(children[parent], pid)
+// perDecision is how many microseconds of CPU a decision took; nil if all of them took too little to tell.
+func perDecision(spent time.Duration, decisions int) *float64 {
+	if spent < leastSpent {
+		return nil
 	}
-	var sum time.Duration
-	for next := pids; len(next) > 0; {
-		pid := next[0]
-		used, ok := all[pid]
-		if !ok {
-			return 0, fmt.Errorf("process %d is not there", pid)
-		}
-		sum += used
-		next = append(next[1:len(next):len(next)], children[pid]...)
-	}
-	return sum, nil
+	us := float64(spent.Microseconds()) / float64(decisions)
+	return &us
 }
 
-// parseStat reads "pid (name) state parent ...", where the name may hold anything, brackets too. The times are the process's
-// own, and those of children that it waited for.
-func parseStat(text []byte) (parent int, used time.Duration, err error) {
-	const parentField, firstTime, times = 1, 11, 4
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < firstTime+times {
-		return 0, 0, fmt.Errorf("not the stat of a process: %q", text)
+// spentBy is how much CPU the servers have used so far; not known where one of them is not ours, or off Linux.
+func spentBy(pids []int) (spent time.Duration, known bool) {
+	if len(pids) == 0 {
+		return 0, false
 	}
-	if parent, err = strconv.Atoi(fields[parentField]); err != nil {
-		return 0, 0, err
-	}
-	for _, field := range fields[firstTime : firstTime+times] {
-		ticks, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, 0, err
-		}
-		used += time.Duration(ticks) * procTick
-	}
-	return parent, used, nil
-}
-
-// machine is how much time the machine's CPUs have had, and how much of it was stolen by its neighbours.
-type machineTime struct{ all, stolen int64 }
-
-// machine reads it; zero where it is not known.
-func (p procTable) machine() machineTime {
-	text, err := os.ReadFile(filepath.Join(p.root, "stat"))
-	if err != nil {
-		return machineTime{}
-	}
-	line, _, _ := strings.Cut(string(text), "\n") // "cpu user nice system idle iowait irq softirq steal guest ..."
-	const steal = 7
-	var m machineTime
-	for i, field := range strings.Fields(strings.TrimPrefix(line, "cpu")) {
-		ticks, err := strconv.ParseInt(field, 10, 64)
-		if err != nil || i > steal { // guests' time is in the users' already
-			break
-		}
-		m.all += ticks
-		if i == steal {
-			m.stolen = ticks
-		}
-	}
-	return m
-}
-
-// stealSince is the share of the machine's time that was stolen since then, in percent.
-func (m machineTime) stealSince(then machineTime) float64 {
-	if m.all <= then.all {
-		return 0
-	}
-	return 100 * float64(m.stolen-then.stolen) / float64(m.all-then.all)
+	spent, err := machine.Spent(pids)
+	return spent, err == nil
 }

@@ -1,88 +1,24 @@
 package compare
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
 )
 
-// fakeProc is a /proc with these files.
-func fakeProc(t *testing.T, files map[string]string) procTable {
-	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return procTable{root}
-}
-
-func TestSpentIsOfTheWholeTree(t *testing.T) {
+// TestTooShortToTell: less than a few ticks are not called a figure, least of all one of 0.
+func TestTooShortToTell(t *testing.T) {
 	t.Parallel()
-	proc := fakeProc(t, map[string]string{
-		"stat":     "cpu  10 0 20 60 0 0 0 10 5 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n",
-		"10/stat":  "10 (postgres) S 1 10 10 0 -1 0 0 0 0 0 1 2 3 4 20 0 1 0 0\n",
-		"11/stat":  "11 (a) b) (c) S 10 10 10 0 -1 0 0 0 0 0 10 20 0 0 20 0 1 0 0\n",
-		"12/stat":  "12 (grandchild) R 11 10 10 0 -1 0 0 0 0 0 100 200 0 0 20 0 1 0 0\n",
-		"20/stat":  "20 (redis) S 1 10 10 0 -1 0 0 0 0 0 1000 0 0 0 20 0 1 0 0\n",
-		"30/stat":  "30 (stranger) S 1 10 10 0 -1 0 0 0 0 0 5000 0 0 0 20 0 1 0 0\n",
-		"net/stat": "not a process",
-	})
-	for _, test := range []struct {
-		pids []int
-		want time.Duration
-	}{
-		{[]int{10}, 3400 * time.Millisecond},
-		{[]int{20, 10}, 13400 * time.Millisecond},
-	} {
-		if got, err := proc.spent(test.pids); err != nil || got != test.want {
-			t.Errorf("%d: %v, %v, want %v", test.pids, got, err, test.want)
+	for _, spent := range []time.Duration{-machine.Tick, 0, leastSpent - machine.Tick} {
+		if got := perDecision(spent, 1000); got != nil {
+			t.Errorf("%v for 1,000 decisions: %v us each", spent, *got)
 		}
 	}
-	if got, err := proc.spent([]int{10, 99}); err == nil {
-		t.Errorf("a process that has ended: %v", got)
-	}
-	if _, known := proc.known(nil); known {
+	if _, known := spentBy(nil); known {
 		t.Error("the CPU of servers that are not ours is known")
 	}
-	if got := proc.machine(); got != (machineTime{all: 100, stolen: 10}) {
-		t.Errorf("the machine has had %+v", got)
-	}
-}
-
-func TestSteal(t *testing.T) {
-	t.Parallel()
-	then, now := machineTime{all: 100, stolen: 10}, machineTime{all: 300, stolen: 20}
-	if got := now.stealSince(then); got != 5 {
-		t.Errorf("%v %% stolen, want 5", got)
-	}
-	if got := (machineTime{}).stealSince(machineTime{}); got != 0 {
-		t.Errorf("%v %% stolen where nothing is known", got)
-	}
-}
-
-func TestStatThatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"", "1 (a) S", "1 (a) S x 1 1 0 -1 0 0 0 0 0 1 2 3 4", "1 (a) S 1 1 1 0 -1 0 0 0 0 0 1 2 x 4"} {
-		if _, used, err := parseStat([]byte(text)); err == nil {
-			t.Errorf("%q: %v", text, used)
-		}
-	}
-}
-
-// TestOwnProcess: the real /proc is as we think.
-func TestOwnProcess(t *testing.T) {
-	t.Parallel()
-	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("only Linux tells")
-	}
-	if used, err := (procTable{"/proc"}).spent([]int{os.Getpid()}); err != nil || used < 0 {
-		t.Errorf("%v, %v", used, err)
+	if got := perDecision(200*time.Millisecond, 1000); got == nil || *got != 200 {
+		t.Errorf("200 ms for 1,000 decisions: %v", got)
 	}
 }

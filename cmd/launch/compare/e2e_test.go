@@ -58,8 +58,8 @@ func runCompare(t *testing.T, args ...string) (*report, string) {
 // TestAllWays plays a small demand through every way, on private stores.
 func TestAllWays(t *testing.T) {
 	t.Parallel()
-	const capacity, requests = 100, 400
-	r, table := runCompare(t, "--capacity=100", "--requests=400", "--workers=16", "--conns=8", "--holdfast="+buildHoldfast(t))
+	const capacity, requests = 100, 2000
+	r, table := runCompare(t, "--capacity=100", "--requests=2000", "--workers=16", "--conns=8", "--holdfast="+buildHoldfast(t))
 	if len(r.Rows) != len(ways()) {
 		t.Fatalf("%d ways, want %d:\n%s", len(r.Rows), len(ways()), table)
 	}
@@ -71,8 +71,11 @@ func TestAllWays(t *testing.T) {
 		if row.Decisions != requests || row.Refused > requests || row.Oversold != max(0, row.Sold-capacity) || row.ValidRefusals > row.Refused {
 			t.Errorf("%s: it does not add up: %+v", w.name, row)
 		}
-		if row.CPU == nil || *row.CPU < 0 || row.Rate <= 0 || row.P99 < row.P50 || row.Relative == nil {
+		if (row.CPU != nil && *row.CPU <= 0) || row.Rate <= 0 || row.P99 < row.P50 || row.Relative == nil {
 			t.Errorf("%s: a figure is missing: %+v", w.name, row)
+		}
+		if row.CPU == nil && (w.name == baseline || w.name == usesHoldfast) { // no machine makes 2,000 of these in 0.1 s
+			t.Errorf("%s: its CPU is not known", w.name)
 		}
 		if w.neverOversells && row.Oversold != 0 {
 			t.Errorf("%s oversold by %d", w.name, row.Oversold)

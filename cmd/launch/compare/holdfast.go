@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/program"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 )
@@ -146,9 +147,9 @@ func (s *holdfast) audit(ctx context.Context, t tally) (string, error) {
 		return "", fmt.Errorf("confirm: %w", err)
 	}
 	rate := float64(len(held)) / time.Since(start).Seconds()
-	note := fmt.Sprintf("its %s holds were then confirmed, each a sale in Postgres, at %s/s", commas(int64(len(held))), commas(int64(rate)))
+	note := fmt.Sprintf("its %s holds were then confirmed, each a sale in Postgres, at %s/s", figures.Count(len(held)), figures.Count(rate))
 	if n := s.repeats.Load(); n > 0 {
-		note += fmt.Sprintf("; %s calls were repeated since there was no answer", commas(n))
+		note += fmt.Sprintf("; %s calls were repeated since there was no answer", figures.Count(n))
 	}
 	return note, s.wantStock(ctx, "sold", t.Sold, (*pb.Availability).GetSold)
 }

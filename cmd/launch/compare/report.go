@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
 )
 
 // report is what --json writes. Times are in the unit that a field's name ends with.
@@ -46,7 +48,7 @@ type row struct {
 	SoldOut       *float64 `json:"sold_out_seconds"`   // null: some of it was left
 	P50           float64  `json:"p50_ms"`
 	P99           float64  `json:"p99_ms"`
-	CPU           *float64 `json:"server_cpu_us_per_decision"` // null: a server is not ours
+	CPU           *float64 `json:"server_cpu_us_per_decision"` // null: a server is not ours, or the run was too short for the kernel's clock
 	Steal         float64  `json:"steal_percent"`
 	Note          string   `json:"note,omitempty"`
 }
@@ -106,14 +108,15 @@ func (r *report) write(file string) error {
 const legend = `
 Oversold: of the items that buyers were told they have, those that do not exist. Valid refusals: refused although enough was
 free, all sales counted that were under way. By FOR UPDATE: its rate is 1. p50 and p99: from asking to the answer. CPU/decision:
-of the servers (Postgres with all its processes, Redis, Holdfast), without the callers. Holdfast alone is a service: its holds
-lapse, can be repeated safely and are sold in Postgres afterwards; the callers of the others use the store themselves.
+of the servers (Postgres with all its processes, Redis, Holdfast), without the callers; "-" where they are not ours or took less
+than 0.1 s in all, which the kernel's clock cannot tell. Holdfast alone is a service: its holds lapse, can be repeated safely and
+are sold in Postgres afterwards; the callers of the others use the store themselves.
 `
 
 func (r *report) print(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s requests for %s items, %d callers, %d connections to Postgres, %d CPUs.\n\n",
-		commas(int64(r.Requests)), commas(r.Capacity), r.Workers, r.Conns, r.Machine.CPUs)
+		figures.Count(r.Requests), figures.Count(r.Capacity), r.Workers, r.Conns, r.Machine.CPUs)
 	width := 0
 	for _, row := range r.Rows {
 		width = max(width, len(row.Title))
@@ -122,7 +125,7 @@ func (r *report) print(out io.Writer) error {
 	fmt.Fprintf(table, "%-*s\tsold\toversold\tvalid refusals\tdecisions/s\tby FOR UPDATE\tsold out in\tp50 ms\tp99 ms\tCPU/decision\t\n", width, "")
 	for _, row := range r.Rows {
 		fmt.Fprintf(table, "%-*s\t%s\t%s\t%s\t%s\t%s\t%s\t%.1f\t%.1f\t%s\t\n", width, row.Title,
-			commas(row.Sold), commas(row.Oversold), commas(int64(row.ValidRefusals)), commas(int64(row.Rate)),
+			figures.Count(row.Sold), figures.Count(row.Oversold), figures.Count(row.ValidRefusals), figures.Count(row.Rate),
 			optional(row.Relative, 2, "x"), optional(row.SoldOut, 2, " s"), row.P50, row.P99, optional(row.CPU, 0, " us"))
 	}
 	if err := table.Flush(); err != nil {
@@ -155,13 +158,4 @@ func optional(f *float64, digits int, unit string) string {
 		return "-"
 	}
 	return strconv.FormatFloat(*f, 'f', digits, 64) + unit
-}
-
-// commas writes 82500 as 82,500.
-func commas(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }

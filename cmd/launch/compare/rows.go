@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
 )
 
 // schema is what the ways on Postgres sell from. Nothing in it refuses to be oversold: the ways must see to it.
@@ -83,7 +85,7 @@ func (s *rows) audit(ctx context.Context, t tally) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("read the books: %w", err)
 	case !s.correct:
-		return fmt.Sprintf("the counter says %s of %s left", commas(left), commas(s.capacity)), nil
+		return fmt.Sprintf("the counter says %s of %s left", figures.Count(left), figures.Count(s.capacity)), nil
 	case s.capacity-left != t.Sold:
 		return "", fmt.Errorf("the counter says %d sold, buyers were told %d", s.capacity-left, t.Sold)
 	case s.insert && sold != t.Sold:

@@ -3,9 +3,8 @@ package compare
 import (
 	"context"
 	"errors"
-	"slices"
-	"time"
 
+	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/program"
 )
 
@@ -24,23 +23,26 @@ func runWay(ctx context.Context, w way, e *env) (_ row, err error) {
 		return row{}, err
 	}
 	d := demand{Seed: c.Seed, Requests: c.Requests}
-	proc, pids := procTable{"/proc"}, e.pids(w, s)
-	machine := proc.machine()
-	before, known := proc.known(pids)
+	pids := e.pids(w, s)
+	watch := machine.NewWatch(nil)
+	start := watch.Read()
+	before, known := spentBy(pids)
 	answers, err := s.ask(ctx, d)
 	if err != nil {
 		return row{}, err
 	}
-	after, still := proc.known(pids)
+	after, still := spentBy(pids)
+	steal := watch.Read().Since(start).Steal
 	t, err := count(c.Capacity, c.Requests, answers)
 	if err != nil {
 		return row{}, err
 	}
 	r := newRow(w, t)
-	r.Steal = proc.machine().stealSince(machine)
 	if known && still {
-		perDecision := float64((after - before).Microseconds()) / float64(t.Decisions)
-		r.CPU = &perDecision
+		r.CPU = perDecision(after-before, t.Decisions)
+	}
+	if steal != nil {
+		r.Steal = 100 * *steal
 	}
 	r.Note, err = s.audit(ctx, t)
 	return r, err
@@ -70,12 +72,4 @@ func (e *env) pids(w way, s shop) []int {
 		all = append(all, pid)
 	}
 	return all
-}
-
-func (p procTable) known(pids []int) (time.Duration, bool) {
-	if len(pids) == 0 {
-		return 0, false
-	}
-	spent, err := p.spent(slices.Clone(pids))
-	return spent, err == nil
 }

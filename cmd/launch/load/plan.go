@@ -24,7 +24,7 @@ type Crowd struct {
 // A buyer pays after this part of the window at the earliest and at the latest; sooner is likelier than later.
 const (
 	thinkLeast = 0.05
-	thinkMost  = 0.90
+	ThinkMost  = 0.90
 )
 
 // What is drawn at random. Each has numbers of its own, so that changing one share changes nothing else.
@@ -92,7 +92,7 @@ func (p *Plan) Pays(b int32) (time.Duration, bool) {
 	}
 	// The smaller of two: twice as likely at the beginning, ever less likely towards the end.
 	at := min(p.share(drawThink1, int(b)), p.share(drawThink2, int(b)))
-	return time.Duration((thinkLeast + (thinkMost-thinkLeast)*at) * float64(p.Window)), true
+	return time.Duration((thinkLeast + (ThinkMost-thinkLeast)*at) * float64(p.Window)), true
 }
 
 // Buyer is what buyer b asks with.

@@ -11,19 +11,15 @@ import (
 	"time"
 )
 
-const (
-	proc = "/proc"
-	// The unit of /proc is a hundredth of a second wherever Go runs.
-	perSecond = 100
-)
+const proc = "/proc"
 
 // Reading is the state of the counters at one moment.
 type Reading struct {
 	at    time.Time
-	total int64 // of all processors, in hundredths of a second
+	total int64 // of all processors, in ticks
 	idle  int64
 	steal int64
-	used  map[string]int64
+	used  map[string]time.Duration
 }
 
 // Watch reads the counters of some processes, by name.
@@ -40,7 +36,7 @@ const Self = "launch"
 
 // Read reads the counters.
 func (w *Watch) Read() Reading {
-	r := Reading{at: time.Now(), used: map[string]int64{}}
+	r := Reading{at: time.Now(), used: map[string]time.Duration{}}
 	if text, err := os.ReadFile(w.root + "/stat"); err == nil {
 		r.total, r.idle, r.steal = machineTime(string(text))
 	}
@@ -56,8 +52,8 @@ func (w *Watch) process(r *Reading, name string, pid int) {
 	if err != nil {
 		return
 	}
-	if used, ok := processTime(string(text)); ok {
-		r.used[name] = used
+	if p, err := parseStat(text); err == nil {
+		r.used[name] = p.own
 	}
 }
 
@@ -80,7 +76,7 @@ func (r Reading) Since(earlier Reading) Usage {
 	}
 	for name, used := range r.used {
 		if before, ok := earlier.used[name]; ok {
-			u.CPU[name] = time.Duration(used-before) * time.Second / perSecond
+			u.CPU[name] = used - before
 		}
 	}
 	return u
@@ -112,19 +108,4 @@ func machineTime(text string) (total, idle, steal int64) {
 		total += n
 	}
 	return total, numbers[3] + numbers[4], numbers[7]
-}
-
-// processTime reads user and system time from /proc/PID/stat. What is before them ends with the program's name in
-// brackets, which may have anything in it.
-func processTime(text string) (int64, bool) {
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) < 13 {
-		return 0, false
-	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	if err != nil {
-		return 0, false
-	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	return user + system, err == nil
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/flags"
 )
 
 // Command is the flags of `launch window`.
@@ -19,6 +21,10 @@ type Command struct {
 	Items    *float64       `placeholder:"N" help:"Items that a request asks for, on average (default 1.4, or the run's)."`
 	Window   []Window       `default:"30s=0.45,120s=0.65,300s=0.72" placeholder:"LENGTH=SHARE,..." help:"Lengths of a hold, each with the share of holds that are paid for in it (0.65 or 65%)."`
 	From     string         `placeholder:"FILE.json" help:"What a finished run of launch wrote with --json: takes its numbers where none are given, and adds its window with the share of holds that its buyers paid for."`
+
+	// What Validate makes of them.
+	launch Launch
+	seen   *Run
 }
 
 // published is the launch that Holdfast was designed for.
@@ -26,36 +32,46 @@ var published = Launch{Capacity: 5000, Requests: 200_000, Duration: 10 * time.Se
 
 // Validate is called by kong when the command line has been read.
 func (c *Command) Validate() error {
-	switch {
-	case c.Capacity != nil && *c.Capacity < 1:
-		return errors.New("--capacity must be at least 1")
-	case c.Requests != nil && *c.Requests < 1:
-		return errors.New("--requests must be at least 1")
-	case c.Duration != nil && *c.Duration <= 0:
-		return errors.New("--duration must be more than 0")
-	case c.Items != nil && !(*c.Items > 0): // NaN is not either
-		return errors.New("--items must be more than 0")
-	default:
-		return nil
-	}
-}
-
-// Run prints the table.
-func (c *Command) Run(_ context.Context, out, _ io.Writer) error {
-	launch, windows := published, c.Window
-	var seen *Run
+	launch := published
 	if c.From != "" {
 		run, err := Load(c.From)
 		if err != nil {
 			return fmt.Errorf("--from: %w", err)
 		}
-		launch, seen, windows = run.Launch, &run, append(windows[:len(windows):len(windows)], run.Seen())
+		launch, c.seen = run.Launch, &run
 	}
 	given(&launch.Capacity, c.Capacity)
 	given(&launch.Requests, c.Requests)
 	given(&launch.Duration, c.Duration)
 	given(&launch.Items, c.Items)
-	return printTable(out, launch, windows, seen)
+	c.launch = launch
+	return errors.Join(
+		flags.Count("--capacity", launch.Capacity, 1, 1_000_000_000),
+		flags.Count("--requests", launch.Requests, 1, 10_000_000_000),
+		flags.Lasts("--duration", launch.Duration, time.Millisecond, 30*24*time.Hour),
+		flags.Number("--items", launch.Items, 0.001, 1000),
+		c.checkWindows(),
+	)
+}
+
+func (c *Command) checkWindows() error {
+	if len(c.Window) == 0 {
+		return errors.New("--window is empty, must be LENGTH=SHARE,..., such as 120s=0.65")
+	}
+	var all []error
+	for _, w := range c.Window {
+		all = append(all, flags.Lasts("--window: a length", w.Length, time.Millisecond, 30*24*time.Hour))
+	}
+	return errors.Join(all...)
+}
+
+// Run prints the table.
+func (c *Command) Run(_ context.Context, out, _ io.Writer) error {
+	windows := c.Window
+	if c.seen != nil {
+		windows = append(windows[:len(windows):len(windows)], c.seen.Seen())
+	}
+	return printTable(out, c.launch, windows, c.seen)
 }
 
 func given[T any](to, value *T) {

@@ -7,22 +7,24 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
 )
 
 // printTable prints the launch and its windows, the last of which is of the run that was seen, if there is one.
 func printTable(out io.Writer, l Launch, windows []Window, seen *Run) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s requests in %s for %s items each, and %s items: %sx the stock.\n",
-		commas(l.Requests), seconds(l.Duration), number(l.Items), commas(l.Capacity), number(l.Demand()))
+		figures.Count(l.Requests), seconds(l.Duration), number(l.Items), figures.Count(l.Capacity), number(l.Demand()))
 	if l.Drains() {
 		fmt.Fprintf(&b, "Gone in %.3f s, after %s requests; the other %s must be told so.\n",
-			l.DrainTime().Seconds(), commas(l.RequestsByDrain()), commas(max(0, l.Requests-l.RequestsByDrain())))
+			l.DrainTime().Seconds(), figures.Count(l.RequestsByDrain()), figures.Count(max(0, l.Requests-l.RequestsByDrain())))
 	} else {
 		fmt.Fprintf(&b, "Not gone in the rush: %.0f items are held.\n", l.Held())
 	}
 	if seen != nil {
 		fmt.Fprintf(&b, "Seen in the run: %s holds granted, %s confirmed: %.1f %%. Its buyers were simulated: %s %% of them were to pay.\n",
-			commas(seen.HoldsGranted), commas(seen.HoldsConfirmed), 100*seen.Seen().Completion, number(100*seen.Completion))
+			figures.Count(seen.HoldsGranted), figures.Count(seen.HoldsConfirmed), 100*seen.Seen().Completion, number(100*seen.Completion))
 		if seen.Scale != 1 {
 			fmt.Fprintf(&b, "A hold lasted %s in it, which stands for %s.\n", seconds(time.Duration(seen.Scale*float64(seen.Window))), seconds(seen.Window))
 		}
@@ -36,7 +38,7 @@ func printTable(out io.Writer, l Launch, windows []Window, seen *Run) error {
 			length = "seen: " + length
 		}
 		fmt.Fprintf(table, "%s\t%s %%\t%s\t%s\t%s\t\n", length, number(100*w.Completion),
-			commas(round.Sold), commas(round.Back), commas(round.Wasted))
+			figures.Count(round.Sold), figures.Count(round.Back), figures.Count(round.Wasted))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -50,12 +52,3 @@ func seconds(d time.Duration) string { return number(d.Seconds()) + " s" }
 
 // number has at most one digit behind the point.
 func number(f float64) string { return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0") }
-
-// commas writes 82500 as 82,500.
-func commas(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}

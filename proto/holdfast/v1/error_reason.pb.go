@@ -117,6 +117,7 @@ const (
 	ErrorReason_ERROR_REASON_BUYER_RATE_LIMITED ErrorReason = 24
 	// RESOURCE_EXHAUSTED, retry after the delay given: more requests wait than can be decided in time. Nothing was
 	// decided. Each caller is given another delay (50 ms to 5 s), so that they do not come back together: keep to it.
+	// Also: the caller has as many calls in flight as its max_in_flight allows.
 	// Metadata: none.
 	ErrorReason_ERROR_REASON_QUEUE_FULL ErrorReason = 25
 	// UNAVAILABLE, retry: Redis or Postgres could not be reached or did not answer in time. Nothing was
@@ -128,6 +129,12 @@ const (
 	// ALREADY_EXISTS, final: an allotment with this id exists and was created with other content.
 	// Metadata: allotment_id, field (the first that differs).
 	ErrorReason_ERROR_REASON_ALLOTMENT_EXISTS ErrorReason = 28
+	// UNAUTHENTICATED, final for these credentials: it is not known who calls. Neither a client certificate nor a bearer
+	// token came with the call, or it is unknown, expired, or not meant for this service. Metadata: none.
+	ErrorReason_ERROR_REASON_CALLER_UNKNOWN ErrorReason = 29
+	// PERMISSION_DENIED, final for this caller: none of its roles may call the method, or it is limited to other
+	// allotments than one that the request names. Metadata: caller (the name that the service knows it by).
+	ErrorReason_ERROR_REASON_CALLER_NOT_ALLOWED ErrorReason = 30
 )
 
 // Enum value maps for ErrorReason.
@@ -162,6 +169,8 @@ var (
 		26: "ERROR_REASON_STORE_UNAVAILABLE",
 		27: "ERROR_REASON_REBUILDING",
 		28: "ERROR_REASON_ALLOTMENT_EXISTS",
+		29: "ERROR_REASON_CALLER_UNKNOWN",
+		30: "ERROR_REASON_CALLER_NOT_ALLOWED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":         0,
@@ -193,6 +202,8 @@ var (
 		"ERROR_REASON_STORE_UNAVAILABLE":   26,
 		"ERROR_REASON_REBUILDING":          27,
 		"ERROR_REASON_ALLOTMENT_EXISTS":    28,
+		"ERROR_REASON_CALLER_UNKNOWN":      29,
+		"ERROR_REASON_CALLER_NOT_ALLOWED":  30,
 	}
 )
 
@@ -227,7 +238,7 @@ var File_holdfast_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1eholdfast/v1/error_reason.proto\x12\vholdfast.v1*\x9e\a\n" +
+	"\x1eholdfast/v1/error_reason.proto\x12\vholdfast.v1*\xe4\a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ERROR_REASON_SOLD_OUT\x10\x01\x12\x19\n" +
@@ -258,7 +269,9 @@ const file_holdfast_v1_error_reason_proto_rawDesc = "" +
 	"\x17ERROR_REASON_QUEUE_FULL\x10\x19\x12\"\n" +
 	"\x1eERROR_REASON_STORE_UNAVAILABLE\x10\x1a\x12\x1b\n" +
 	"\x17ERROR_REASON_REBUILDING\x10\x1b\x12!\n" +
-	"\x1dERROR_REASON_ALLOTMENT_EXISTS\x10\x1cBEZCgithub.com/holdfast-inventory/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x1dERROR_REASON_ALLOTMENT_EXISTS\x10\x1c\x12\x1f\n" +
+	"\x1bERROR_REASON_CALLER_UNKNOWN\x10\x1d\x12#\n" +
+	"\x1fERROR_REASON_CALLER_NOT_ALLOWED\x10\x1eBEZCgithub.com/holdfast-inventory/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_holdfast_v1_error_reason_proto_rawDescOnce sync.Once

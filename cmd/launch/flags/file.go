@@ -1,5 +1,4 @@
-// Package output finds out, before anything is measured, whether the files that are asked for can be written.
-package output
+package flags
 
 import (
 	"errors"
@@ -8,8 +7,8 @@ import (
 	"os"
 )
 
-// Check says why the file that a flag names cannot be written. What is in it stays; no name is no file.
-func Check(flag, name string) error {
+// File says why the file that a flag names cannot be written. What is in it stays; no name is no file.
+func File(flag, name string) error {
 	if name == "" {
 		return nil
 	}

@@ -6,10 +6,11 @@ import (
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
-// Only a hold that is granted needs its marker's key, and at a launch nearly all requests are refused. So a call of
-// the script create gets markers only if something was available when its allotments were last seen. If it has
-// become so since, the script decides what comes before the first request that it would grant, and the rest is
-// sent again at once, with markers: in the same order, and before any other request of the lane.
+// Only a hold that is granted needs its marker's key and the buyer's and request's ids, and a repeat the ids; at a launch
+// nearly all requests are refused. So a call of the script create is brief, without these, if nothing was available when its
+// allotments were last seen. If something has become so since, the script decides what comes before the first request
+// that it would grant, and the rest is sent again at once, in full, as are requests of buyers that have something
+// already: in the same order, and before any other request of the lane.
 
 const mostSpent = 1 << 16
 
@@ -47,16 +48,16 @@ func (s *spent) note(c *call) {
 	}
 }
 
-// unmarked makes the calls for what is to be sent again with markers.
-func unmarked(calls []*call) (again []*call) {
+// inFull makes the calls for what is to be sent again in full.
+func inFull(calls []*call) (again []*call) {
 	for _, c := range calls {
-		if !c.unmarked {
+		if !c.brief {
 			continue
 		}
 		rest := newCall(c.script)
 		rest.asking = c.asking
 		for _, o := range c.ops {
-			if o.err == nil && o.reply[0].status() == statusUnmarked {
+			if o.err == nil && o.reply[0].status() == statusBrief {
 				o.reply, o.facts = nil, nil
 				rest.add(o)
 			}

@@ -1,0 +1,76 @@
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
+	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
+)
+
+// quitter is a buyer of another allotment who asks for a confirm once, and never again, whatever the answer is: what that has
+// begun must be ended by somebody else.
+type quitter struct {
+	books *books.Books
+	hold  string
+}
+
+// newQuitter gives the buyer a hold.
+func (s *Scene) newQuitter(ctx context.Context) (*quitter, error) {
+	q := &quitter{books: s.books.Of(fmt.Sprintf("%s-quitter-%d", s.Allotment, s.Rand.Uint32()))}
+	if err := q.books.Create(ctx, 1, time.Minute); err != nil {
+		return nil, err
+	}
+	if err := q.books.Hold(ctx, history.Buyer{ID: "quitter", Request: "request", Quantity: 1}); err != nil {
+		return nil, err
+	}
+	final, err := q.books.Final(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	if len(final.Holds) != 1 {
+		return nil, errors.New("the hold of the buyer who asks once is not there")
+	}
+	q.hold = final.Holds[0].ID
+	return q, nil
+}
+
+// confirmOnce asks, and does not look at the answer.
+func (q *quitter) confirmOnce(ctx context.Context, at *world.Server) error {
+	conn, err := grpc.NewClient(at.Callers.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, _ = pb.NewInventoryServiceClient(conn).ConfirmHold(ctx, &pb.ConfirmHoldRequest{HoldId: q.hold, OrderId: "order"})
+	return nil
+}
+
+// look waits until the confirm has ended, if it had begun.
+func (q *quitter) look(ctx context.Context, s *Scene) error {
+	for began := s.now(); ; {
+		final, err := q.books.Final(ctx, false)
+		if err != nil {
+			return err
+		}
+		if len(final.Holds) == 1 && final.Holds[0].State != history.Confirming {
+			return nil
+		}
+		if s.now()-began > settleLimit {
+			s.Wrong(fmt.Sprintf("R8: the confirm of a buyer who never asked again had not ended %v after the server was back", settleLimit))
+			return nil
+		}
+		if err := pause(ctx, readEvery); err != nil {
+			return err
+		}
+	}
+}

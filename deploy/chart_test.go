@@ -4,9 +4,11 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
@@ -22,7 +24,18 @@ import (
 
 // values are the least that an installation needs.
 func values() map[string]any {
-	return map[string]any{"stores": map[string]any{"existingSecret": "stores"}}
+	return map[string]any{
+		"stores":  map[string]any{"existingSecret": "stores"},
+		"tls":     map[string]any{"existingSecret": "certificate"},
+		"callers": map[string]any{"existingSecret": "callers"},
+	}
+}
+
+// with is the least with one value replaced.
+func with(key string, value any) map[string]any {
+	all := values()
+	all[key] = value
+	return all
 }
 
 // render renders the chart as helm does, the schema of its values included. Templates that come out empty are left out.
@@ -63,14 +76,24 @@ func object[T any](t *testing.T, file string, values map[string]any) T {
 // everything switches on what is off by default, and gives every list something.
 func everything() map[string]any {
 	all := values()
+	on := map[string]any{"enabled": true}
 	maps.Copy(all, map[string]any{
-		"autoscaling": map[string]any{"enabled": true},
+		"stores": map[string]any{
+			"existingSecret": "stores", "migrationURLKey": "direct-url",
+			"redisTLS":    map[string]any{"existingSecret": "redis", "clientCertificate": true},
+			"postgresTLS": map[string]any{"existingSecret": "postgres"},
+		},
+		"tls":        map[string]any{"existingSecret": "certificate", "clientCA": map[string]any{"existingSecret": "shops"}},
+		"jwt":        map[string]any{"existingSecret": "keys", "issuer": "https://issuer.example", "audience": "holdfast"},
+		"reflection": false, "insecure": true,
+		"metrics":     map[string]any{"serviceMonitor": on, "prometheusRule": on, "dashboard": on},
+		"autoscaling": on,
 		"image": map[string]any{
 			"digest": "sha256:" + strings.Repeat("a", 64), "pullSecrets": []any{map[string]any{"name": "registry"}},
 		},
 		"env":          []any{map[string]any{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://collector:4317"}},
-		"volumes":      []any{map[string]any{"name": "tls", "secret": map[string]any{"secretName": "tls"}}},
-		"volumeMounts": []any{map[string]any{"name": "tls", "mountPath": "/tls", "readOnly": true}},
+		"volumes":      []any{map[string]any{"name": "more", "secret": map[string]any{"secretName": "more"}}},
+		"volumeMounts": []any{map[string]any{"name": "more", "mountPath": "/more", "readOnly": true}},
 		"networkPolicy": map[string]any{"clients": []any{map[string]any{
 			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": "checkout"}},
 		}}},
@@ -101,6 +124,11 @@ func TestChartDecodes(t *testing.T) {
 				"deployment.yaml": &appsv1.Deployment{}, "service.yaml": &corev1.Service{}, "serviceaccount.yaml": &corev1.ServiceAccount{},
 				"poddisruptionbudget.yaml": &policyv1.PodDisruptionBudget{}, "migration.yaml": &batchv1.Job{},
 				"horizontalpodautoscaler.yaml": &autoscalingv2.HorizontalPodAutoscaler{}, "networkpolicy.yaml": &networkingv1.NetworkPolicy{},
+				"servicemonitor.yaml": &monitoringv1.ServiceMonitor{}, "prometheusrule.yaml": &monitoringv1.PrometheusRule{},
+				"dashboard.yaml": &corev1.ConfigMap{},
+			}
+			if name == "everything" && len(files) != len(known) {
+				t.Errorf("%d objects, want %d", len(files), len(known))
 			}
 			for file, text := range files {
 				if known[file] == nil {
@@ -115,20 +143,25 @@ func TestChartDecodes(t *testing.T) {
 
 // TestChartValues: what would go wrong later is refused at once.
 func TestChartValues(t *testing.T) {
-	with := func(key string, value any) map[string]any {
-		all := values()
-		all[key] = value
-		return all
-	}
+	stores := values()["stores"]
+	keys := map[string]any{"jwksURL": "https://issuer.example/keys", "issuer": "i"}
 	for name, c := range map[string]struct {
 		values map[string]any
 		want   string
 	}{
-		"no secret":            {map[string]any{}, "stores.existingSecret"},
-		"misspelt":             {with("replica", 3), "replica"},
-		"password as a value":  {with("env", []any{map[string]any{"name": "HOLDFAST_REDIS_URL", "value": "redis://:x@r"}}), "env"},
-		"no time to drain":     {with("drainDelaySeconds", 0), "drainDelaySeconds"},
-		"durability not known": {with("durability", "all"), "durability"},
+		"no secret":             {with("stores", map[string]any{}), "stores.existingSecret"},
+		"nothing more":          {map[string]any{"stores": stores}, "tls.existingSecret"},
+		"plain text":            {with("tls", map[string]any{}), "tls.existingSecret"},
+		"callers not known":     {with("callers", map[string]any{}), "callers.existingSecret"},
+		"a CA for nothing":      {map[string]any{"stores": stores, "insecure": true, "tls": map[string]any{"clientCA": map[string]any{"existingSecret": "a"}}}, "tls.clientCA"},
+		"tokens for nobody":     {with("jwt", keys), "audience"},
+		"an issuer of no keys":  {with("jwt", map[string]any{"issuer": "i"}), "jwksURL"},
+		"keys in plain text":    {with("jwt", map[string]any{"jwksURL": "http://issuer.example"}), "jwksURL"},
+		"misspelt":              {with("replica", 3), "replica"},
+		"password as a value":   {with("env", []any{map[string]any{"name": "HOLDFAST_REDIS_URL", "value": "redis://:x@r"}}), "env"},
+		"no time to drain":      {with("drainDelaySeconds", 0), "drainDelaySeconds"},
+		"durability not known":  {with("durability", "all"), "durability"},
+		"interval that is none": {with("metrics", map[string]any{"serviceMonitor": map[string]any{"interval": "often"}}), "interval"},
 	} {
 		if _, err := render(c.values); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error that names %s", name, err, c.want)
@@ -136,12 +169,42 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
+// TestChartInsecure: only who says so gets a server that knows nobody.
+func TestChartInsecure(t *testing.T) {
+	insecure := map[string]any{"insecure": true, "stores": map[string]any{"existingSecret": "stores"}}
+	others := values()
+	delete(others, "tls")
+	others["env"] = []any{map[string]any{"name": "HOLDFAST_TLS_CERT", "value": "/csi/tls.crt"}}
+	for name, c := range map[string]struct {
+		values map[string]any
+		want   bool
+	}{
+		"on purpose": {insecure, true}, "guarded": {values(), false}, "guarded by files from elsewhere": {others, false},
+	} {
+		env := environment(object[appsv1.Deployment](t, "deployment.yaml", c.values))
+		if _, is := env["HOLDFAST_INSECURE"]; is != c.want {
+			t.Errorf("%s: insecure %t", name, is)
+		}
+	}
+}
+
+// environment is a Deployment's variables that have values.
+func environment(d appsv1.Deployment) map[string]string {
+	all := map[string]string{}
+	for _, variable := range d.Spec.Template.Spec.Containers[0].Env {
+		if variable.Value != "" {
+			all[variable.Name] = variable.Value
+		}
+	}
+	return all
+}
+
 // TestChartPods: pods are as restricted as Kubernetes' restricted profile asks, and more; they have no token, and are not given
 // the variables of Services, which Holdfast would take for settings.
 func TestChartPods(t *testing.T) {
 	for name, pod := range map[string]corev1.PodSpec{
-		"deployment": object[appsv1.Deployment](t, "deployment.yaml", values()).Spec.Template.Spec,
-		"migration":  object[batchv1.Job](t, "migration.yaml", values()).Spec.Template.Spec,
+		"deployment": object[appsv1.Deployment](t, "deployment.yaml", everything()).Spec.Template.Spec,
+		"migration":  object[batchv1.Job](t, "migration.yaml", everything()).Spec.Template.Spec,
 	} {
 		if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
 			t.Errorf("%s: has a token", name)
@@ -173,8 +236,8 @@ func TestChartPods(t *testing.T) {
 	}
 }
 
-// TestChartProbes: only readiness can take a pod out of service, no probe asks for more than the process itself knows, and
-// a pod that has started is restarted only after a minute without an answer.
+// TestChartProbes: only readiness can take a pod out of service, no probe asks for more than the process itself knows,
+// a pod that has started is restarted only after a minute without an answer, and out of service after half of that.
 func TestChartProbes(t *testing.T) {
 	c := object[appsv1.Deployment](t, "deployment.yaml", values()).Spec.Template.Spec.Containers[0]
 	for probe, path := range map[*corev1.Probe]string{c.LivenessProbe: "/livez", c.StartupProbe: "/livez", c.ReadinessProbe: "/readyz"} {
@@ -185,14 +248,16 @@ func TestChartProbes(t *testing.T) {
 	if c.LivenessProbe.PeriodSeconds*c.LivenessProbe.FailureThreshold < 60 {
 		t.Errorf("liveness gives up too soon: %v", c.LivenessProbe)
 	}
+	if r := c.ReadinessProbe; r.PeriodSeconds*r.FailureThreshold < 30 || r.TimeoutSeconds < 5 {
+		t.Errorf("readiness gives up too soon on a busy server: %v", r)
+	}
 }
 
 // TestChartRollingUpdate: a new pod is ready before an old one goes, and that one has the time it needs to stop.
 func TestChartRollingUpdate(t *testing.T) {
 	for _, drain := range []int{5, 60} {
-		all := values()
-		all["drainDelaySeconds"] = drain
-		spec := object[appsv1.Deployment](t, "deployment.yaml", all).Spec
+		deployment := object[appsv1.Deployment](t, "deployment.yaml", with("drainDelaySeconds", drain))
+		spec := deployment.Spec
 		update := spec.Strategy.RollingUpdate
 		if update == nil || update.MaxUnavailable.IntValue() != 0 || update.MaxSurge.IntValue() < 1 {
 			t.Errorf("rolling update: %v", update)
@@ -201,6 +266,17 @@ func TestChartRollingUpdate(t *testing.T) {
 		need := int64(drain + 10 + 5 + 3 + 2)
 		if grace := spec.Template.Spec.TerminationGracePeriodSeconds; grace == nil || *grace <= need {
 			t.Errorf("with %d s of draining: grace %v, must be above %d", drain, grace, need)
+		}
+		// The server drains by itself, from SIGTERM on. A preStop would take from the grace, and put off that it says so.
+		if env := environment(deployment); env["HOLDFAST_DRAIN_DELAY"] != strconv.Itoa(drain)+"s" || env["HOLDFAST_STOP_TIMEOUT"] != "10s" {
+			t.Errorf("the server is told to drain for %s and to stop within %s", env["HOLDFAST_DRAIN_DELAY"], env["HOLDFAST_STOP_TIMEOUT"])
+		}
+		if spec.Template.Spec.Containers[0].Lifecycle != nil {
+			t.Error("something is done before SIGTERM")
+		}
+		// The DNS resolver of grpc-go asks at most once in 30 s.
+		if spec.MinReadySeconds < 30 {
+			t.Errorf("the next one goes %d s after the last has come", spec.MinReadySeconds)
 		}
 	}
 }
@@ -224,14 +300,6 @@ func TestChartSelectors(t *testing.T) {
 	if len(selectors) != 6 {
 		t.Errorf("%d selectors, want 6", len(selectors))
 	}
-	selects := func(selector, labels map[string]string) bool {
-		for key, value := range selector {
-			if labels[key] != value {
-				return false
-			}
-		}
-		return len(selector) > 0
-	}
 	for name, selector := range selectors {
 		if !selects(selector, server) || selects(selector, migration) {
 			t.Errorf("%s selects %v", name, selector)
@@ -241,6 +309,15 @@ func TestChartSelectors(t *testing.T) {
 	if target.Name != deployment.Name || target.Kind != "Deployment" || deployment.Spec.Replicas != nil {
 		t.Errorf("the autoscaler scales %v, and the deployment sets %v replicas", target, deployment.Spec.Replicas)
 	}
+}
+
+func selects(selector, labels map[string]string) bool {
+	for key, value := range selector {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return len(selector) > 0
 }
 
 // TestChartPorts: every port that is named is a port of the container, and clients find all replicas.

@@ -20,7 +20,7 @@ import (
 const (
 	crowdRate  = 2000 // requests a second
 	crowdEvery = 5 * time.Millisecond
-	crowdMost  = 500             // undecided at once: only a machine that is too slow for the rate gets there
+	crowdMost  = 1000            // undecided at once: only a machine that is too slow for the rate gets there
 	crowdTime  = 3 * time.Minute // for all of it
 	scarce     = 1000            // units of one of the two allotments
 	plenty     = 1_000_000       // and of the other: every request gets a hold

@@ -41,7 +41,8 @@ lint: third_party ## Check the Go code, the proto files and the scripts' syntax
 	$(tool) buf format --diff --exit-code proto
 	$(tool) golangci-lint run
 	cd deploy && go tool -modfile=../scripts/tools/go.mod golangci-lint run
-	bash -n .ci/run && for script in image image-check image-exec protovalidate setup; do bash -n scripts/$$script || exit; done
+	for script in .ci/run scripts/examples scripts/image scripts/image-check scripts/image-exec scripts/protovalidate scripts/setup \
+		examples/grpcurl/tour examples/python/generate; do bash -n $$script || exit; done
 
 .PHONY: generate
 generate: third_party ## Generate the Go code of the proto files
@@ -62,6 +63,12 @@ bench: ## Measure everything and write docs/performance.md, for an hour or more 
 faults: ## Break what servers stand on, and check every promise, for two minutes (args='--duration 10m --seed 7': at random)
 	@scripts/setup test
 	go run ./cmd/faults $(or $(args),--short)
+
+.PHONY: examples
+examples: third_party ## Run the examples (examples/), and compare what they print with what their READMEs show (args=node: one of them)
+	@scripts/setup examples
+	@$(MAKE) --no-print-directory build
+	@scripts/examples $(args)
 
 .PHONY: fuzz
 fuzz: ## Feed random bytes to what decodes them, for 10 s each (args=1m for longer)

@@ -15,6 +15,10 @@ const tour = `
 Holdfast serves on GRPC. Allotment "demo" has 5 units; a hold lasts 120 s.
 Metrics: http://HTTP/metrics   Data: DATA   Stop: Ctrl-C, or kill PID
 
+For the commands of README.md:
+
+  export S=GRPC HOLDFAST_ADDR=GRPC I=holdfast.v1.InventoryService A=holdfast.v1.AdminService
+
 See what is free:
 
   CURL -d '{"allotment_id":"demo"}' GRPC holdfast.v1.InventoryService/GetAvailability
@@ -42,8 +46,8 @@ Ask for more than there is, and get a refusal that proves itself:
 
 For operators: make an allotment of your own, add units, see who holds.
 
-  CURL -d '{"allotment":{"id":"matinee","capacity":"100"}}' GRPC holdfast.v1.AdminService/CreateAllotment
-  CURL -d '{"allotment_id":"matinee","delta":"50","request_id":"more-1"}' GRPC holdfast.v1.AdminService/AdjustCapacity
+  CURL -d '{"allotment":{"id":"evening","capacity":"100"}}' GRPC holdfast.v1.AdminService/CreateAllotment
+  CURL -d '{"allotment_id":"evening","delta":"50","request_id":"more-1"}' GRPC holdfast.v1.AdminService/AdjustCapacity
   CURL -d '{"allotment_id":"demo"}' GRPC holdfast.v1.AdminService/ListHolds
 
 `

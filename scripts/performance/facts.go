@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"strings"
@@ -63,6 +64,15 @@ func kernel() string {
 		return runtime.GOOS
 	}
 	return "Linux " + strings.TrimSpace(string(text))
+}
+
+// revision is that of the sources, with -dirty behind it if they are not as they were committed.
+func revision(ctx context.Context) string {
+	text, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude=*").Output()
+	if err != nil {
+		return "" // no repository, or no git
+	}
+	return strings.TrimSpace(string(text))
 }
 
 func redisVersion(ctx context.Context, addr string) (string, error) {

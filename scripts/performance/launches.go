@@ -45,7 +45,10 @@ func launches() []experiment {
 	})
 	paying := slices.Clone(plenty)
 	inReadme(plenty, map[string]string{"p99": "the same with 300,000 units, so that all get a hold, and two minutes to pay for it: p99"})
-	inReadme(paying, map[string]string{"p99": "the same with 12 s to pay, so that up to 13,000 a second pay besides: p99"})
+	inReadme(paying, map[string]string{
+		"answered": "the same with 12 s to pay, so that up to 13,000 a second pay besides: decided, of 20,000/s",
+		"p99":      "p99 of its decisions",
+	})
 	return []experiment{
 		{
 			name: "launch", title: "A launch", measures: scarce, once: onsale("--noop"),

@@ -89,13 +89,14 @@ func (s settings) measure(ctx context.Context, b *bench, chosen []experiment, r 
 	if err != nil {
 		return err
 	}
+	sources := revision(ctx)
 	var failed []string
 	for _, e := range chosen {
 		result := b.measure(ctx, e, s.runs, s.tries)
 		if ctx.Err() != nil {
 			return errors.New("interrupted: what was finished before is written")
 		}
-		result.Machine = facts
+		result.Machine, result.Revision = facts, sources
 		r.put(result)
 		if err := s.write(r); err != nil {
 			return err

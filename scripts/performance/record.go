@@ -17,12 +17,13 @@ type record struct {
 
 // outcome is what an experiment came to.
 type outcome struct {
-	Name    string    `json:"name"`
-	Date    time.Time `json:"date"`
-	Machine facts     `json:"machine"`
-	Wanted  int       `json:"wanted"` // undisturbed runs
-	Runs    []run     `json:"runs"`   // all that were tried
-	Error   string    `json:"error,omitempty"`
+	Name     string    `json:"name"`
+	Date     time.Time `json:"date"`
+	Revision string    `json:"revision,omitempty"` // of the sources; empty: it is not known
+	Machine  facts     `json:"machine"`
+	Wanted   int       `json:"wanted"` // undisturbed runs
+	Runs     []run     `json:"runs"`   // all that were tried
+	Error    string    `json:"error,omitempty"`
 }
 
 // run is one try.

@@ -15,7 +15,8 @@ What was measured, on which machine, and whether it is what was asked. This page
 ` + "`make bench`" + `, from docs/performance.json; do not change them by hand.
 
 Each experiment is run until %d runs had a steal below %d %% (the part of the time of all processors that the machine's host gave
-to others), %d times at most; then the %[1]d least disturbed runs count, and that is said. Figures are medians of the runs, the least
+to others), %d times at most; then the %[1]d least disturbed runs count, and that is said. Those that take long were given fewer runs; how many
+is said with each, and which commit they are of. Figures are medians of the runs, the least
 and the most in brackets. A run that broke a promise is shown as a failure, whatever its figures. Unless it is said
 otherwise, Redis keeps no file and Postgres does not wait for the disk, as with ` + "`holdfast dev --ephemeral`" + `, all on this
 machine, and started anew for each run.
@@ -93,7 +94,11 @@ func section(e experiment, r outcome) string {
 // runsLine says which runs count, and how disturbed they were.
 func runsLine(r outcome) string {
 	runs, disturbed := r.counted()
-	line := fmt.Sprintf("%s: %d of %d runs", r.Date.Format(day), len(runs), len(r.Runs))
+	line := r.Date.Format(day)
+	if r.Revision != "" {
+		line += ", commit " + r.Revision
+	}
+	line += fmt.Sprintf(": %d of %d runs", len(runs), len(r.Runs))
 	if len(runs) == 0 {
 		return line + "."
 	}

@@ -289,17 +289,12 @@ func (l *loss) inForce(above int64) {
 	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		pipe := l.raw.Pipeline()
 		for i, p := range l.places {
-			keys[i] = pipe.HMGet(context.Background(), "hf:{"+p.Group+"}:c", "epoch", "adopting")
+			keys[i] = pipe.HMGet(context.Background(), "hf:{"+p.Group+"}:c", "counters", "adopting")
 		}
 		_, err := pipe.Exec(context.Background())
 		open := 0
 		for _, k := range keys {
-			var epoch int64
-			v := k.Val()
-			if len(v) == 2 && v[0] != nil && v[1] == nil {
-				_, _ = fmt.Sscan(v[0].(string), &epoch)
-			}
-			if epoch <= above {
+			if epochInForce(k.Val()) <= above {
 				open++
 			}
 		}
@@ -310,6 +305,15 @@ func (l *loss) inForce(above int64) {
 			l.b.Fatal(errors.Join(err, fmt.Errorf("%d allotments are not in force", open)))
 		}
 	}
+}
+
+// epochInForce is that of counters and the claim of an adopt; 0: there are none, or an adopt is under way.
+func epochInForce(values []any) int64 {
+	if len(values) != 2 || values[1] != nil {
+		return 0
+	}
+	counters, _ := values[0].(string)
+	return storetest.ReadCounters(counters)["epoch"]
 }
 
 // check compares what came back with what there was: all sales, and, if Redis kept them, all holds.

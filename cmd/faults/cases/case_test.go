@@ -29,6 +29,9 @@ func TestAllRows(t *testing.T) {
 		if len(c.Proof) == 0 {
 			t.Errorf("%s does not prove that its fault hit", c.Row.Case)
 		}
+		if (len(c.Guards) == 0) == (c.NoControl == "") {
+			t.Errorf("%s has guards to take out, or says why there are none, and not both: %v, %q", c.Row.Case, c.Guards, c.NoControl)
+		}
 		for _, name := range c.Guards {
 			if !slices.ContainsFunc(guards.All, func(g guards.Guard) bool { return g.Name == name }) {
 				t.Errorf("%s: there is no guard %s", c.Row.Case, name)

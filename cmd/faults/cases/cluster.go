@@ -37,7 +37,7 @@ func cluster() []Case {
 			Fault:    "kill -9 of one of three masters, 300 allotments, back as a replica after 3 s (long: 8 s)",
 			Expected: "allotments on the other masters see no error and answers within 100 ms; on the lost one as F09-none",
 		},
-		Proof: []string{"masters killed", "adopts", "answers elsewhere"}, Inject: loseClusterMaster,
+		Proof: []string{"masters killed", "adopts", "answers elsewhere"}, Guards: []string{"trouble"}, Inject: loseClusterMaster,
 		Prepare: func(s *world.Settings) { s.Cluster = &local.ClusterOptions{Replicas: 1} },
 	}}
 }

@@ -36,7 +36,7 @@ func links() []Case {
 				Expected: "UNAVAILABLE in time rather than an answer too late",
 				SlowOK:   "the caller's way is in it",
 			},
-			Random: true, Alone: true, Proof: []string{"links slowed", "trouble"}, Inject: slowRedis,
+			Random: true, Alone: true, Proof: []string{"links slowed", "trouble"}, Guards: []string{"trouble"}, Inject: slowRedis,
 		},
 		{
 			Row: record.Row{
@@ -44,7 +44,7 @@ func links() []Case {
 				Fault:    "notify-keyspace-events emptied and subscriptions killed, again and again for 4 s (long: 10 s)",
 				Expected: "what lapses comes back by sweeping and on need",
 			},
-			Random: true, Proof: []string{"subscriptions killed", "lapsed meanwhile"}, Inject: loseEvents, Check: countLapses,
+			Random: true, Proof: []string{"subscriptions killed", "lapsed meanwhile"}, Guards: []string{"need", "sweep", "reads"}, Inject: loseEvents, Check: countLapses,
 		},
 		{
 			Row: record.Row{
@@ -52,7 +52,7 @@ func links() []Case {
 				Fault:    "CLIENT KILL TYPE pubsub, 10 times in 3 s",
 				Expected: "each server subscribes again and sweeps",
 			},
-			Random: true, Proof: []string{"subscriptions killed"}, Inject: killSubscribers,
+			Random: true, Proof: []string{"subscriptions killed"}, Guards: []string{"subscription"}, Inject: killSubscribers,
 		},
 	}
 }

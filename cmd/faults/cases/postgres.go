@@ -22,10 +22,10 @@ func postgres() []Case {
 		{
 			Row: record.Row{
 				Case: "F26", Title: "Postgres backend killed", Deployment: standalone,
-				Fault:    "kill -9 of a session of a server, twice (long: 5 times), which makes Postgres recover",
+				Fault:    "kill -9 of a session whose confirm waits for a row, twice (long: 5 times), which makes Postgres recover",
 				Expected: "unknown outcomes are resolved by the outcome row",
 			},
-			Random: true, Proof: []string{"sessions killed"}, Inject: killBackend,
+			Random: true, Proof: []string{"sessions killed", "confirms under way", "trouble"}, Guards: []string{"claimed"}, Inject: killBackend,
 		},
 		{
 			Row: record.Row{
@@ -33,7 +33,7 @@ func postgres() []Case {
 				Fault:    "kill -9 of Postgres and all its sessions, started again after 2 s (long: 10 s)",
 				Expected: "holds are decided as before; confirms wait in CONFIRMING, do not lapse, and are ended after its return",
 			},
-			Short: true, Random: true, Proof: []string{"killed", "decided meanwhile"}, Guards: []string{"pin", "release"}, Check: countDecisions,
+			Short: true, Random: true, Proof: []string{"killed", "decided meanwhile", "trouble"}, Guards: []string{"pin", "release"}, Check: countDecisions,
 			Inject: func(ctx context.Context, s *Scene) error {
 				return stopPostgres(ctx, s, func(context.Context) error {
 					s.Postgres.Kill()
@@ -48,7 +48,7 @@ func postgres() []Case {
 				Fault:    "Postgres stopped (fast), started again after 2 s (long: 10 s)",
 				Expected: "as F27",
 			},
-			Random: true, Proof: []string{"stopped", "decided meanwhile"}, Check: countDecisions,
+			Random: true, Proof: []string{"stopped", "decided meanwhile", "trouble"}, Guards: []string{"claimed"}, Check: countDecisions,
 			Inject: func(ctx context.Context, s *Scene) error {
 				return stopPostgres(ctx, s, func(ctx context.Context) error {
 					s.Hit("stopped", 1)
@@ -62,7 +62,7 @@ func postgres() []Case {
 				Fault:    "SIGSTOP of Postgres and all its sessions for 3 s (long: 15 s)",
 				Expected: "confirms time out; what is applied late meets the outcome row; holds are decided as before",
 			},
-			Short: true, Random: true, Proof: []string{"frozen", "decided meanwhile"}, Check: countDecisions, Inject: pausePostgres,
+			Short: true, Random: true, Proof: []string{"frozen", "decided meanwhile", "trouble"}, Guards: []string{"claimed"}, Check: countDecisions, Inject: pausePostgres,
 		},
 		{
 			Row: record.Row{
@@ -70,7 +70,7 @@ func postgres() []Case {
 				Fault:    "every server's connections to Postgres end when it answers, for 200 ms, 3 times (long: 20)",
 				Expected: "the sale is found by its hold's id; there is one",
 			},
-			Short: true, Random: true, Proof: []string{"links cut"}, Guards: []string{"outcome", "assumed-outcome"}, Inject: loseCommits,
+			Short: true, Random: true, Proof: []string{"links cut", "trouble"}, Guards: []string{"outcome", "assumed-outcome"}, Inject: loseCommits,
 		},
 		{
 			Row: record.Row{
@@ -78,7 +78,7 @@ func postgres() []Case {
 				Fault:    "outcomes locked, a server's link to Postgres a black hole, the lock released after 600 ms, 2 times (long: 10)",
 				Expected: "a late row or none, never both",
 			},
-			Random: true, Proof: []string{"statements behind the lock"}, Inject: queueBehindLock,
+			Random: true, Proof: []string{"statements behind the lock", "trouble"}, Guards: []string{"outcome", "assumed-outcome"}, Inject: queueBehindLock,
 		},
 		{
 			Row: record.Row{
@@ -86,7 +86,7 @@ func postgres() []Case {
 				Fault:    "SELECT .. FOR UPDATE of the allotment, held for 3 s (long: 10 s)",
 				Expected: "confirms are UNAVAILABLE soon; connections stay; holds are decided as before",
 			},
-			Short: true, Random: true, Proof: []string{"locked", "decided meanwhile"}, Check: countDecisions, Inject: lockRow,
+			Short: true, Random: true, Proof: []string{"locked", "decided meanwhile", "trouble"}, Guards: []string{"pin", "release"}, Check: countDecisions, Inject: lockRow,
 		},
 		{
 			Row: record.Row{
@@ -94,7 +94,7 @@ func postgres() []Case {
 				Fault:    "ALTER SYSTEM default_transaction_read_only, for 2 s (long: 10 s)",
 				Expected: "confirms are UNAVAILABLE; connections are made anew; recovery",
 			},
-			Random: true, Proof: []string{"read-only", "decided meanwhile"}, Check: countDecisions, Inject: readOnly,
+			Random: true, Proof: []string{"read-only", "decided meanwhile", "trouble"}, Guards: []string{"claimed"}, Check: countDecisions, Inject: readOnly,
 		},
 		{
 			Row: record.Row{
@@ -102,8 +102,12 @@ func postgres() []Case {
 				Fault:    "Postgres replaced by its files of 1.5 s before",
 				Expected: "alarm, the allotment is paused; no silent refill",
 			},
-			Proof: []string{"restored", "paused", "ledger has no sale of it"}, Inject: restorePostgres,
-			Forgive: []string{"ledger has no sale of it", "and it is CANCELLED", "is cancelled", "not any more", "refused with PAUSED", "available, though at least"},
+			Proof: []string{"restored", "paused"}, Guards: []string{"lost-sales"}, Inject: restorePostgres,
+			// What was sold before the restore and is not any more contradicts what callers are told afterwards.
+			Forgive: []string{
+				"ledger has no sale of it", "and it is CANCELLED", "is cancelled", "not any more", "refused with PAUSED", "available, though at least",
+				"though at most", "refused with HOLD_CANCELLED, for which there was no cause", "the hold is sold, which nobody asked for",
+			},
 			Prepare: func(*world.Settings) {},
 		},
 		{
@@ -112,7 +116,7 @@ func postgres() []Case {
 				Fault:    "every free session taken and the servers' ended, for 2 s (long: 10 s)",
 				Expected: "confirms are UNAVAILABLE soon; holds are decided as before",
 			},
-			Random: true, Proof: []string{"sessions taken", "decided meanwhile"}, Check: countDecisions, Inject: takeSessions,
+			Random: true, Proof: []string{"sessions taken", "decided meanwhile", "trouble"}, Guards: []string{"claimed"}, Check: countDecisions, Inject: takeSessions,
 		},
 	}
 }
@@ -140,21 +144,21 @@ func killBackend(ctx context.Context, s *Scene) error {
 	}
 	healed := s.Fault("a session of Postgres is killed", false)
 	for range times {
-		conn, err := s.Connect(ctx)
+		buyer, err := s.newQuitter(ctx)
 		if err != nil {
 			return err
 		}
-		var pid int
-		err = conn.QueryRow(ctx, serversSessions+" limit 1").Scan(&pid)
-		if err == nil {
-			err = exec.Command("kill", "-KILL", fmt.Sprint(pid)).Run()
-		}
+		err = buyer.confirmBehindLock(ctx, s, s.Victim(), func(waiting int) error {
+			s.Hit("sessions killed", 1)
+			return exec.Command("kill", "-KILL", fmt.Sprint(waiting)).Run()
+		})
 		if err != nil {
-			return errors.Join(err, conn.Close(ctx))
+			return err
 		}
-		s.Hit("sessions killed", 1)
-		_ = conn.Close(ctx) // it was ended with the others
 		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+		if err := buyer.look(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -395,6 +399,9 @@ func (s *Scene) paused(ctx context.Context) error {
 	return nil
 }
 
+// takeLimit bounds a race with servers who connect as soon as they have lost a session.
+const takeLimit = 10 * time.Second
+
 func takeSessions(ctx context.Context, s *Scene) error {
 	var taken []*pgx.Conn
 	defer func() {
@@ -408,18 +415,19 @@ func takeSessions(ctx context.Context, s *Scene) error {
 		return err
 	}
 	taken = append(taken, first)
-	for _, last := range []bool{false, true} {
+	for theirs, began := 1, s.now(); theirs > 0; {
 		for {
 			conn, err := s.Connect(ctx)
 			if err != nil {
-				break
+				break // there is none left
 			}
 			taken = append(taken, conn)
 		}
-		if last {
-			break
+		if s.now()-began > takeLimit {
+			return fmt.Errorf("servers still have %d sessions of Postgres after %v", theirs, takeLimit)
 		}
-		if _, err := first.Exec(ctx, "select pg_terminate_backend(pid) from ("+serversSessions+") as session"); err != nil {
+		err := first.QueryRow(ctx, "select count(pg_terminate_backend(pid)) from ("+serversSessions+") as session").Scan(&theirs)
+		if err != nil {
 			return err
 		}
 	}

@@ -22,14 +22,14 @@ func redis() []Case {
 				Fault:    "kill -9 of Redis (appendonly yes), started again after 1 s (long: 3 s)",
 				Expected: "UNAVAILABLE while it is down; adopted then; every acknowledged hold is there",
 			},
-			Short: true, Random: true, Alone: true, Proof: []string{"adopts", "trouble"}, Inject: killRedis,
+			Short: true, Random: true, Alone: true, Proof: []string{"adopts", "trouble"}, Guards: []string{"survivors"}, Inject: killRedis,
 		},
 		{
 			Row: record.Row{
 				Case: "F06", Title: "Redis restart empty", Deployment: standalone, Fault: "kill -9 of Redis, appendonlydir deleted, started",
 				Expected: "epoch raised, rebuilt from the ledger; lost holds are told HOLD_LAPSED; never oversold",
 			},
-			Short: true, Random: true, Alone: true, Proof: []string{"adopts", "lost"}, Inject: emptyRedis,
+			Short: true, Random: true, Alone: true, Proof: []string{"adopts", "lost"}, Guards: []string{"sold"}, Inject: emptyRedis,
 		},
 		{
 			Row: record.Row{
@@ -55,7 +55,7 @@ func redis() []Case {
 				Fault:    "links to both replicas black holes for 1 s, master killed, one promoted, the other made its replica, servers led to it",
 				Expected: "nothing is acknowledged that the replicas do not have, so nothing is lost",
 			},
-			Proof:   []string{"adopts", "trouble"},
+			Proof: []string{"adopts", "trouble"}, Guards: []string{"replicas"},
 			Inject:  func(ctx context.Context, s *Scene) error { return promoteStale(ctx, s, false) },
 			Prepare: func(s *world.Settings) { s.Replicas, s.Flags = 2, []string{"--durability=replicas:1"} },
 		},
@@ -65,14 +65,15 @@ func redis() []Case {
 				Fault:    "SIGSTOP of the replica for 4 s (long: 10 s)",
 				Expected: "NOREPLICAS: UNAVAILABLE at once; back with the replica",
 			},
-			Proof: []string{"NOREPLICAS", "trouble"}, Inject: pauseReplica,
+			Proof: []string{"NOREPLICAS", "trouble"}, Guards: []string{"trouble"}, Inject: pauseReplica,
 			Prepare: func(s *world.Settings) { s.Replicas, s.Redis.ExtraArgs = 1, minReplicas() },
 		},
 		{
 			Row: record.Row{
 				Case: "F11-two", Title: "one of two replicas lost with min-replicas 1", Deployment: "two replicas, min-replicas-to-write 1",
-				Fault:    "SIGSTOP of a replica for 4 s (long: 10 s)",
-				Expected: "nothing",
+				Fault:     "SIGSTOP of a replica for 4 s (long: 10 s)",
+				Expected:  "nothing",
+				NoControl: "none: nothing is to happen",
 			},
 			Proof: []string{"paused"}, Inject: pauseReplica,
 			Prepare: func(s *world.Settings) { s.Replicas, s.Redis.ExtraArgs = 2, minReplicas() },
@@ -97,14 +98,14 @@ func redis() []Case {
 				Case: "F17", Title: "FLUSHALL", Deployment: standalone, Fault: "FLUSHALL under 2,000 requests/s (short: 200)",
 				Expected: "rebuilt; never treated as nothing or as all; a decision within 1 s",
 			},
-			Load: launchLoad, Short: true, Random: true, Proof: []string{"adopts", "lost"}, Inject: flushRedis,
+			Load: launchLoad, Short: true, Random: true, Proof: []string{"adopts", "lost"}, Guards: []string{"sold"}, Inject: flushRedis,
 		},
 		{
 			Row: record.Row{
 				Case: "F17-one", Title: "DEL of one counter", Deployment: standalone, Fault: "DEL of the allotment's counters",
 				Expected: "rebuilt from the holds and the ledger; nothing is lost",
 			},
-			Random: true, Proof: []string{"adopts"}, Inject: deleteCounters,
+			Random: true, Proof: []string{"adopts"}, Guards: []string{"survivors"}, Inject: deleteCounters,
 		},
 		{
 			Row: record.Row{

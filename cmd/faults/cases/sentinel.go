@@ -24,7 +24,7 @@ func sentinel() []Case {
 				Fault:    "kill -9 of the master, its append-only file cut to half before it comes back as a replica after 3 s (long: 8 s)",
 				Expected: "no acknowledged hold is lost",
 			},
-			Proof: []string{"masters killed", "bytes cut off", "adopts"}, Prepare: sentinels("replicas:1"),
+			Proof: []string{"masters killed", "bytes cut off", "adopts"}, Guards: []string{"survivors"}, Prepare: sentinels("replicas:1"),
 			Inject: func(ctx context.Context, s *Scene) error { return failOver(ctx, s, false, cutHalf) },
 		},
 		failoverCase("F09-none", "none", true, "about 1 s UNAVAILABLE, then normal; what the replica did not have is told HOLD_LAPSED"),
@@ -36,7 +36,7 @@ func sentinel() []Case {
 				Case: "F09-ordered", Title: "failover by order", Deployment: withSentinels("replicas:2"),
 				Fault: "SENTINEL FAILOVER: a replica is promoted, and the master becomes its replica", Expected: "nothing is lost; undecided until Sentinel has made the old master a replica, for which it takes 8 to 10 s",
 			},
-			Load: launchLoad, Proof: []string{"masters switched", "adopts"}, Prepare: sentinels("replicas:2"), Inject: orderFailover,
+			Load: launchLoad, Proof: []string{"masters switched", "adopts"}, Guards: []string{"survivors"}, Prepare: sentinels("replicas:2"), Inject: orderFailover,
 		},
 		{
 			Row: record.Row{
@@ -55,7 +55,8 @@ func sentinel() []Case {
 				Case: "F19-failover", Title: "notifications after a failover", Deployment: withSentinels("none"),
 				Fault: "as F09, holds lapse meanwhile", Expected: "each server subscribes at the new master; what lapses comes back",
 			},
-			Proof: []string{"masters killed", "subscribed at the new master", "lapsed meanwhile"}, Prepare: sentinels("none"), Check: countLapses,
+			Proof:  []string{"masters killed", "subscribed at the new master", "lapsed meanwhile"},
+			Guards: []string{"followed"}, Prepare: sentinels("none"), Check: countLapses,
 			Inject: func(ctx context.Context, s *Scene) error { return failOver(ctx, s, true, nothing) },
 		},
 	}
@@ -95,7 +96,7 @@ func failoverCase(name, durability string, loses bool, expected string) Case {
 			Fault:    "kill -9 of the master under 2,000 requests/s (short: 200), back as a replica after 3 s (long: 8 s)",
 			Expected: expected,
 		},
-		Load: launchLoad, Proof: []string{"masters killed", "adopts"}, Prepare: sentinels(durability),
+		Load: launchLoad, Proof: []string{"masters killed", "adopts"}, Guards: []string{"trouble"}, Prepare: sentinels(durability),
 		Inject: func(ctx context.Context, s *Scene) error { return failOver(ctx, s, loses, nothing) },
 	}
 }

@@ -23,10 +23,10 @@ func servers() []Case {
 		{
 			Row: record.Row{
 				Case: "F01", Title: "app replica killed", Deployment: standalone,
-				Fault:    "kill -9 of one of three servers, started again after 1 s (long: 2 s)",
+				Fault:    "kill -9 of one of three servers while a confirm of it waits in the ledger, started again after 1 s (long: 2 s)",
 				Expected: "the others go on; what it was confirming is ended",
 			},
-			Short: true, Random: true, Proof: []string{"killed"}, Inject: killServer,
+			Short: true, Random: true, Proof: []string{"killed", "confirms under way"}, Guards: []string{"claimed"}, Inject: killServer,
 		},
 		{
 			Row: record.Row{
@@ -39,10 +39,10 @@ func servers() []Case {
 		{
 			Row: record.Row{
 				Case: "F03", Title: "app paused longer than hold and lease", Deployment: standalone,
-				Fault:    "SIGSTOP of one of three servers for 5 s (long: 15 s), holds last 2 s",
+				Fault:    "SIGSTOP of one of three servers for 5 s (long: 15 s) while a confirm of it waits in the ledger, holds last 2 s",
 				Expected: "its late confirms are told what became of the holds; nothing is sold twice",
 			},
-			Random: true, Proof: []string{"paused"}, Inject: pauseServer,
+			Random: true, Proof: []string{"paused", "confirms under way"}, Guards: []string{"outcome", "assumed-outcome"}, Inject: pauseServer,
 		},
 		{
 			Row: record.Row{
@@ -50,18 +50,28 @@ func servers() []Case {
 				Fault:    "SIGTERM to one of three servers, with a health Watch open",
 				Expected: "no outcome is lost; it ends within 15 s",
 			},
-			Random: true, Proof: []string{"stopped"}, Inject: stopServer,
+			Random: true, Proof: []string{"stopped"}, Guards: []string{"streams", "stop-timeout"}, Inject: stopServer,
 		},
 	}
 }
 
 func killServer(ctx context.Context, s *Scene) error {
 	victim := s.Victim()
+	buyer, err := s.newQuitter(ctx)
+	if err != nil {
+		return err
+	}
 	healed := s.Fault("a server is killed", false)
 	s.Silent(victim)
-	victim.Kill()
-	<-victim.Ended()
-	s.Hit("killed", 1)
+	err = buyer.confirmBehindLock(ctx, s, victim, func(int) error {
+		victim.Kill()
+		<-victim.Ended()
+		s.Hit("killed", 1)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	if err := s.Last(ctx, time.Second, 2*time.Second); err != nil {
 		return err
 	}
@@ -69,7 +79,7 @@ func killServer(ctx context.Context, s *Scene) error {
 		return err
 	}
 	healed()
-	return nil
+	return buyer.look(ctx, s)
 }
 
 // killedCode is the exit code of a program that died at a crash point.
@@ -131,12 +141,19 @@ func crashAt(ctx context.Context, s *Scene, victim *world.Server, point string) 
 
 func pauseServer(ctx context.Context, s *Scene) error {
 	victim := s.Victim()
-	healed := s.Fault("a server stands still", false)
-	s.Silent(victim)
-	if err := victim.Pause(); err != nil {
+	buyer, err := s.newQuitter(ctx)
+	if err != nil {
 		return err
 	}
-	s.Hit("paused", 1)
+	healed := s.Fault("a server stands still", false)
+	s.Silent(victim)
+	err = buyer.confirmBehindLock(ctx, s, victim, func(int) error {
+		s.Hit("paused", 1)
+		return victim.Pause()
+	})
+	if err != nil {
+		return err
+	}
 	if err := s.Last(ctx, 5*time.Second, 15*time.Second); err != nil {
 		return err
 	}
@@ -144,7 +161,7 @@ func pauseServer(ctx context.Context, s *Scene) error {
 		return err
 	}
 	healed()
-	return nil
+	return buyer.look(ctx, s)
 }
 
 // stopLimit is how long a server may take to end.

@@ -27,7 +27,7 @@ func redisSettings() []Case {
 				Fault:    "100,000 holds of another allotment (short: 2,000) beside, which last",
 				Expected: "what lapses is sold again as soon as its deadline has passed; scripts are quick",
 			},
-			Proof: []string{"live holds"}, Inject: manyHolds, Check: countLapses,
+			Proof: []string{"live holds"}, Guards: []string{"need", "sweep", "reads", "subscription"}, Inject: manyHolds, Check: countLapses,
 		},
 		{
 			Row: record.Row{
@@ -51,7 +51,7 @@ func redisSettings() []Case {
 				Fault:    "the file system filled for 3 s (long: 10 s)",
 				Expected: "MISCONF: UNAVAILABLE; recovery with the space",
 			},
-			Proof: []string{"MISCONF", "trouble"}, Needs: needsMount, Inject: fillDisk,
+			Proof: []string{"MISCONF", "trouble"}, Guards: []string{"trouble"}, Needs: needsMount, Inject: fillDisk,
 			Prepare: func(s *world.Settings) { s.SmallDisk = true },
 		},
 		clockCase("F24-forward", 300), clockCase("F24-back", -300),
@@ -61,7 +61,7 @@ func redisSettings() []Case {
 				Fault:    "the restricted user, all the time",
 				Expected: "everything works but for events: what lapses comes back by sweeping and on need",
 			},
-			Proof: []string{"refused by ACL", "lapsed meanwhile"}, Inject: restricted, Check: countLapses,
+			Proof: []string{"refused by ACL", "lapsed meanwhile"}, Guards: []string{"need", "sweep", "reads"}, Inject: restricted, Check: countLapses,
 			Prepare: func(s *world.Settings) {
 				s.User = "app:secret"
 				s.Redis.ExtraArgs = []string{
@@ -261,7 +261,7 @@ func clockCase(name string, seconds int64) Case {
 			Fault:    fmt.Sprintf("Redis's clock moved by %+d s for 3 s (long: 10 s); backwards: and then forwards again", seconds),
 			Expected: "alarm; deadlines move with it, as documented; never oversold",
 		},
-		Proof: []string{"clock moved", "alarms"}, Needs: needsCompiler,
+		Proof: []string{"clock moved", "alarms"}, Guards: []string{"clock"}, Needs: needsCompiler,
 		Prepare: func(s *world.Settings) { s.Clock = true },
 		Inject:  func(ctx context.Context, s *Scene) error { return moveClock(ctx, s, seconds) },
 	}

@@ -111,4 +111,57 @@ var All = []Guard{
 		Name: "patience", Why: "a batch that Redis does not answer is given up before its callers' time is over", File: "store/holds/queue.go",
 		With: "context.WithTimeout(context.Background(), s.timeoutOf(l, n))", Without: "context.WithTimeout(context.Background(), time.Minute)",
 	},
+	{
+		Name: "trouble", Why: "trouble is never reported as a refusal", File: "server/inventory/create.go",
+		With:    "	err = closedIfRetired(err)\n",
+		Without: "	err = closedIfRetired(err)\n	if _, no := err.(*store.Refusal); err != nil && !no {\n		err = &store.Refusal{Reason: store.SoldOut, Allotment: lines[0].Allotment}\n	}\n",
+	},
+	{
+		Name: "replicas", Why: "a decision waits for the replicas that the durability asks for", File: "store/holds/durability.go",
+		With: "	if d.Replicas == 0 {", Without: "	if d.Replicas >= 0 {",
+	},
+	{
+		Name: "sold", Why: "an adopt takes off what the ledger has sold", File: "server/inventory/plan.go",
+		With: "max(0, row.Capacity-row.Sold-p.held", Without: "max(0, row.Capacity-p.held",
+	},
+	{
+		Name: "survivors", Why: "an adopt keeps the holds that survive", File: "server/inventory/rebuild.go",
+		With: "	if err := r.survivors(ctx); err != nil {", Without: "	if err != nil {",
+	},
+	{
+		Name: "lost-sales", Why: "an allotment whose ledger went back is paused", File: "server/inventory/rebuild.go",
+		With: "	if len(r.plan.lostSales) > 0 {", Without: "	if len(r.plan.lostSales) < 0 {",
+	},
+	{
+		Name: "sweep", Why: "a sweeper releases what has lapsed on time", File: "server/inventory/lapse.go",
+		With: "		_, err = s.v.redis.Release(ctx, p, work[0].Lapsed, store.LapseBySweep)", Without: "		return",
+	},
+	{
+		Name: "reads", Why: "availability releases what has lapsed before it is told", File: "lua/availability.lua",
+		With: "local tags = a.gate == S.OK and due(a)", Without: "local tags = nil",
+	},
+	{
+		Name: "followed", Why: "subscriptions follow the master", File: "store/holds/events.go",
+		With: "		case <-changed:\n", Without: "		case <-ctx.Done():\n			_ = changed\n			return\n",
+	},
+	{
+		Name: "subscription", Why: "a subscription that is lost is made anew", File: "store/holds/events.go",
+		With: "	for ctx.Err() == nil {\n		// Each time", Without: "	for once := true; once; once = false {\n		// Each time",
+	},
+	{
+		Name: "clock", Why: "a clock that jumps raises the alarm", File: "server/inventory/clock.go",
+		With: "const clockJump = time.Second", Without: "const clockJump = time.Hour",
+	},
+	{
+		Name: "streams", Why: "a server that stops ends what would never end by itself", File: "server/stop.go",
+		With: "	s.end()\n", Without: "",
+	},
+	{
+		Name: "stop-timeout", Why: "a server that stops cuts off what does not end", File: "server/stop.go",
+		With: "	if why := s.stuck(ctx, graceful); why != \"\" {", Without: "	<-graceful\n	if why := \"\"; why != \"\" {",
+	},
+	{
+		Name: "flush", Why: "a server that stops does not wait for a collector that is away", File: "server/telemetry.go",
+		With: "context.WithTimeout(ctx, flushPatience)", Without: "context.WithTimeout(ctx, time.Minute)",
+	},
 }

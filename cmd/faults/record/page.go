@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ type Row struct {
 	Title, Deployment, Fault, Expected string
 	NotApplicable                      string // why it is no case; then nothing else but Case and Title counts
 	SlowOK                             string // why answers may take longer
+	NoControl                          string // why there is no guard to take out
 }
 
 // answerTarget is how long an answer may take at p99, in milliseconds.
@@ -29,7 +31,9 @@ over what callers were told and over both stores. In every case it looks for: an
 an acknowledged hold that could not be confirmed until its deadline; a sale that is there twice; a repeat that is answered
 otherwise; and stock that does not add up within 5 s of healing. A case fails, too, when its fault did not hit.
 
-- *hits*: the signs that the fault was there. *unavailable*: the longest time without a decision, of all servers together.
+- *hits*: the signs that the fault was there. A text that reads like a broken promise is what the fault is bound to bring, and was counted.
+- *seen*: requests are for holds, and so are those granted and refused; *trouble* is UNAVAILABLE and RESOURCE_EXHAUSTED, each time that it was told to a
+  request, its repeats, or a confirm. *unavailable*: the longest time without a decision, of all servers together.
 - *back*: from the end of the fault to the next decision. *p99*: of answers of any kind, UNAVAILABLE included, to requests sent
   while the fault lasted; asked for are 100 ms; and to those before it, which tells how busy the machine was. *adds up*: from the end of the fault until both stores agreed.
 - *control*: the same case with the guards named taken out of the program, which must fail; the last time that this was tried.
@@ -93,7 +97,7 @@ func (r *Record) cells(row Row) []string {
 	}
 	t := result.Times
 	return append(start, hits(result.Hits), result.seen(), t.unavailable(), millis(t.Recovery), p99(t, row.SlowOK), millis(t.Settled),
-		result.Control.text())
+		cmp.Or(result.Control.text(), cell(row.NoControl)))
 }
 
 func (r Result) seen() string {

@@ -34,11 +34,11 @@ type Closed struct {
 	over     atomic.Bool
 	left     sync.WaitGroup
 
-	mu    sync.Mutex
-	times *hdrhistogram.Histogram
-	from  map[string]int64
-	odd   int64
-	text  string
+	mu          sync.Mutex
+	times       *hdrhistogram.Histogram
+	from        map[string]int64
+	wanted, odd int64
+	text        string
 }
 
 // closedCaller is used by one goroutine at a time: the one that reads its answer.
@@ -50,10 +50,11 @@ type closedCaller struct {
 // Pace is what a closed loop found.
 type Pace struct {
 	Answers  int64
+	Wanted   int64 // of them, those of the code that was wanted
 	PerSec   float64
 	P50, P99 time.Duration
 	From     map[string]int64 // how many of the answers came from each address
-	Odd      int64            // answers other than the one that was wanted
+	Odd      int64            // answers other than the one that was wanted, also before and after the time that counts
 	OddText  string           // of one of them
 }
 
@@ -97,7 +98,8 @@ func (c *Closed) Run(ctx context.Context, before, after func()) (Pace, error) {
 	}
 	n := c.times.TotalCount()
 	return Pace{
-		Answers: n, PerSec: float64(n) / took.Seconds(), P50: c.at(50), P99: c.at(99), From: c.from, Odd: c.odd, OddText: c.text,
+		Answers: n, Wanted: c.wanted, PerSec: float64(n) / took.Seconds(), P50: c.at(50), P99: c.at(99), From: c.from,
+		Odd: c.odd, OddText: c.text,
 	}, nil
 }
 
@@ -137,6 +139,9 @@ func (c *Closed) handle(a *wire.Answer) {
 		c.mu.Lock()
 		_ = c.times.RecordValue(min((a.At - c.callers[a.Tag].sent).Microseconds(), longestMicros)) // it is in range
 		c.from[a.Address()]++
+		if a.Code == c.Want {
+			c.wanted++
+		}
 		c.mu.Unlock()
 	}
 	if a.Code != c.Want {

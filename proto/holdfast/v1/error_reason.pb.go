@@ -116,7 +116,8 @@ const (
 	// Metadata: limit (calls per second).
 	ErrorReason_ERROR_REASON_BUYER_RATE_LIMITED ErrorReason = 24
 	// RESOURCE_EXHAUSTED, retry after the delay given: more requests wait than can be decided in time. Nothing was
-	// decided. Each caller is given another delay (50 ms to 5 s), so that they do not come back together: keep to it.
+	// decided. Each caller is given another delay, so that they do not come back together: keep to it. It is 50 ms to 5 s
+	// for who asks for a hold, and up to 15 s for a confirm, whose hold may have to be taken again then.
 	// Also: the caller has as many calls in flight as its max_in_flight allows.
 	// Metadata: none.
 	ErrorReason_ERROR_REASON_QUEUE_FULL ErrorReason = 25

@@ -1,6 +1,6 @@
 # Targets for work on Holdfast. `make help` lists them.
 
-# The tools that are no part of the product (buf, golangci-lint, govulncheck, grpcurl) are pinned in a
+# The tools that are no part of the product (buf, protoc-gen-doc, golangci-lint, govulncheck, grpcurl) are pinned in a
 # module file of their own: their several hundred dependencies would otherwise be among the product's.
 tool := go tool -modfile=scripts/tools/go.mod
 
@@ -45,7 +45,7 @@ lint: third_party ## Check the Go code, the proto files and the scripts' syntax
 		examples/grpcurl/tour examples/python/generate; do bash -n $$script || exit; done
 
 .PHONY: generate
-generate: third_party ## Generate the Go code of the proto files
+generate: third_party ## Generate the Go code of the proto files, and docs/api.md
 	$(tool) buf generate
 
 .PHONY: build

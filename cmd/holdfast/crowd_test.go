@@ -30,7 +30,7 @@ const (
 // crowd asks for holds in an open loop: requests come whether or not others have been answered. Each is repeated, with its ids,
 // until it is decided.
 type crowd struct {
-	clients  []*client
+	clients  []*caller
 	done     chan struct{} // closed: no more requests
 	calls    sync.WaitGroup
 	began    time.Time
@@ -46,7 +46,7 @@ type crowd struct {
 
 var crowdAllotments = [2]string{"plenty", "scarce"}
 
-func newCrowd(clients ...*client) *crowd { return &crowd{clients: clients, done: make(chan struct{})} }
+func newCrowd(clients ...*caller) *crowd { return &crowd{clients: clients, done: make(chan struct{})} }
 
 // arrive begins the loop.
 func (c *crowd) arrive(ctx context.Context) {
@@ -109,7 +109,7 @@ func (c *crowd) ask(ctx context.Context, i int) error {
 	return c.fail(fmt.Errorf("request %d: %w", i, err))
 }
 
-func (c *crowd) buy(ctx context.Context, by *client, hold string) error {
+func (c *crowd) buy(ctx context.Context, by *caller, hold string) error {
 	err := repeated(ctx, func() error {
 		_, err := by.ConfirmHold(ctx, &pb.ConfirmHoldRequest{HoldId: hold, OrderId: "order-" + hold})
 		return err
@@ -129,15 +129,16 @@ func (c *crowd) fail(err error) error {
 // judge says what was found.
 func (c *crowd) judge(t *testing.T) {
 	t.Helper()
-	all := &client{}
+	all := &caller{}
 	for _, one := range c.clients {
 		all.transparent.Add(one.transparent.Load())
 		all.told.Add(one.told.Load())
 		all.cut.Add(one.cut.Load())
+		all.late.Add(one.late.Load())
 	}
 	t.Logf("%d requests, of %d due, in %v: %d granted, %d refused, %d of the holds sold; %d calls were repeated because a server said so, "+
-		"%d by gRPC because no server had begun them", c.asked, c.due, c.lasted.Round(time.Millisecond), c.granted[0].Load()+c.granted[1].Load(),
-		c.refused.Load(), c.sold.Load(), all.told.Load(), all.transparent.Load())
+		"%d because their time was over, %d by gRPC because no server had begun them", c.asked, c.due, c.lasted.Round(time.Millisecond), c.granted[0].Load()+c.granted[1].Load(),
+		c.refused.Load(), c.sold.Load(), all.told.Load(), all.late.Load(), all.transparent.Load())
 	if failed := c.failures.Load(); failed > 0 {
 		t.Errorf("%d requests were not decided; the first: %v", failed, c.first)
 	}
@@ -190,17 +191,18 @@ func (c *cluster) offer(t *testing.T) {
 	}
 }
 
-// client is gRPC's client, with a count of what it does below its calls.
-type client struct {
+// caller is gRPC's client, with a count of what it does below its calls.
+type caller struct {
 	pb.InventoryServiceClient
 
 	transparent atomic.Int64 // attempts that were begun because no server had seen the one before
 	told        atomic.Int64 // that met trouble, by a server's word
 	cut         atomic.Int64 // that ended without any server's word
+	late        atomic.Int64 // whose time was over before
 }
 
 // HandleRPC implements stats.Handler.
-func (c *client) HandleRPC(_ context.Context, event stats.RPCStats) {
+func (c *caller) HandleRPC(_ context.Context, event stats.RPCStats) {
 	switch e := event.(type) {
 	case *stats.Begin:
 		if e.IsTransparentRetryAttempt {
@@ -209,22 +211,24 @@ func (c *client) HandleRPC(_ context.Context, event stats.RPCStats) {
 	case *stats.End:
 		reason, _ := reasonOf(e.Error)
 		switch status.Code(e.Error) {
-		case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
+		case codes.Unavailable, codes.ResourceExhausted:
 			if reason == "" {
 				c.cut.Add(1)
 			} else {
 				c.told.Add(1)
 			}
+		case codes.DeadlineExceeded:
+			c.late.Add(1)
 		default:
 		}
 	}
 }
 
 // TagRPC implements stats.Handler.
-func (c *client) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+func (c *caller) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
 
 // TagConn implements stats.Handler.
-func (c *client) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (c *caller) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
 // HandleConn implements stats.Handler.
-func (c *client) HandleConn(context.Context, stats.ConnStats) {}
+func (c *caller) HandleConn(context.Context, stats.ConnStats) {}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 
+	"github.com/holdfast-inventory/holdfast/client"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 )
 
@@ -25,13 +26,14 @@ const newcomers = 5
 
 // TestRollingRestart replaces three servers under an open loop of 2,000 requests a second, as the chart's Deployment does: a new
 // one is ready before an old one is told to stop, with the chart's times to drain and to stop, and the old one stays on the list of
-// addresses for some time. Callers balance by themselves, with the service config of docs/deploy.md; half of them do not watch
-// health, and learn that a server stops from its connection. Every request is decided, and nothing is cut off: what gRPC repeats
+// addresses for some time. Callers balance by themselves, with the service config that is for them; half of them also watch health,
+// the others learn that a server stops from its connection. Every request is decided, and nothing is cut off: what gRPC repeats
 // by itself no server had begun, and whoever comes to a server that is still on the list is served.
 func TestRollingRestart(t *testing.T) {
 	r := newRollout(t)
 	r.offer(t)
-	crowd := newCrowd(r.dial(t), r.dial(t, grpc.WithDisableHealthCheck()))
+	crowd := newCrowd(r.dial(t, client.ServiceConfig), r.dial(t, strings.Replace(client.ServiceConfig, "{", `{
+		"healthCheckConfig": {"serviceName": "holdfast.v1.InventoryService"},`, 1)))
 	crowd.arrive(t.Context())
 	for _, old := range slices.Clone(r.servers) {
 		r.replace(t, old)
@@ -123,14 +125,14 @@ func come(t *testing.T, server *process) error {
 }
 
 // dial makes a client that has the list as if by DNS: at first, and when a connection has ended.
-func (r *rollout) dial(t *testing.T, options ...grpc.DialOption) *client {
+func (r *rollout) dial(t *testing.T, config string) *caller {
 	t.Helper()
 	addresses := manual.NewBuilderWithScheme("list")
 	addresses.InitialState(r.addresses())
 	addresses.ResolveNowCallback = func(resolver.ResolveNowOptions) { addresses.UpdateState(r.addresses()) }
-	c := &client{}
-	conn, err := grpc.NewClient("list:///holdfast", append(options, grpc.WithResolvers(addresses), grpc.WithStatsHandler(c),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(documentedConfig(t)))...)
+	c := &caller{}
+	conn, err := grpc.NewClient("list:///holdfast", grpc.WithResolvers(addresses), grpc.WithStatsHandler(c),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(config))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,21 +149,6 @@ func (r *rollout) addresses() resolver.State {
 		state.Addresses = append(state.Addresses, resolver.Address{Addr: addr})
 	}
 	return state
-}
-
-// documentedConfig is the service config that docs/deploy.md gives to callers.
-func documentedConfig(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/deploy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, config, found := strings.Cut(string(text), "```json\n")
-	config, _, _ = strings.Cut(config, "```")
-	if !found || !strings.Contains(config, "round_robin") {
-		t.Fatal("docs/deploy.md has no service config")
-	}
-	return config
 }
 
 // grpcAddr is where a server says that gRPC listens.

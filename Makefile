@@ -17,7 +17,7 @@ pkg ?= ./...
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' Makefile
 
 .PHONY: run
 run: ## Start everything on this machine and serve (args='--ephemeral --grpc-addr=127.0.0.1:0 --http-addr=127.0.0.1:0': keep nothing, on any free ports)
@@ -30,13 +30,19 @@ test: ## Run every test, with the race detector (pkg=./store/... args=-v to narr
 	@scripts/setup test
 	go test -race -tags failpoints -timeout 20m $(args) $(pkg)
 
+.PHONY: test-deploy
+test-deploy: ## Test compose.yaml and the Helm chart, without Docker and Kubernetes
+	@scripts/setup
+	cd deploy && go vet ./... && go test $(args) ./...
+
 .PHONY: lint
 lint: third_party ## Check the Go code, the proto files and the scripts' syntax
 	$(tool) buf lint
 	$(tool) buf format --diff --exit-code proto
 	$(tool) golangci-lint run
-	for script in .ci/run scripts/examples scripts/image scripts/protovalidate scripts/setup examples/grpcurl/tour examples/python/generate; do \
-		bash -n $$script || exit; done
+	cd deploy && go tool -modfile=../scripts/tools/go.mod golangci-lint run
+	for script in .ci/run scripts/examples scripts/image scripts/image-check scripts/image-exec scripts/protovalidate scripts/setup \
+		examples/grpcurl/tour examples/python/generate; do bash -n $$script || exit; done
 
 .PHONY: generate
 generate: third_party ## Generate the Go code of the proto files, and docs/api.md
@@ -74,6 +80,10 @@ fuzz: ## Feed random bytes to what decodes them, for 10 s each (args=1m for long
 .PHONY: image
 image: ## Build the container image, with the engine that is there
 	@scripts/image '$(version)' '$(revision)'
+
+.PHONY: image-check
+image-check: ## Build the image for amd64 and arm64 without an engine, run it and try it (Linux, as root; some minutes the first time)
+	@scripts/image-check '$(version)' '$(revision)'
 
 # protovalidate's proto files, which ours import.
 .PHONY: third_party

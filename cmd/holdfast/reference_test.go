@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"testing"
@@ -125,14 +127,19 @@ func (c *cluster) request(ctx context.Context, t *testing.T, s, i int, quantity 
 func repeated(ctx context.Context, call func() error) error {
 	for {
 		err := call()
-		switch status.Code(err) {
-		case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
-			if ctx.Err() == nil {
-				continue
-			}
-		default:
+		if !undecided(err) || ctx.Err() != nil {
+			return err
 		}
-		return err
+	}
+}
+
+// undecided: of a call that it was to repeat, gRPC's client now and then returns io.EOF instead of what the server said.
+func undecided(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
+		return true
+	default:
+		return errors.Is(err, io.EOF)
 	}
 }
 

@@ -47,9 +47,9 @@ func (c *cluster) add(t *testing.T, environment ...string) *process {
 	return p
 }
 
-// addDoomed starts one more server, which may end at any moment.
+// addDoomed starts one more server, which may end at any moment. It does not drain unless the environment says so.
 func (c *cluster) addDoomed(t *testing.T, environment ...string) *process {
 	t.Helper()
-	return startWith(t, environment, "serve", "--grpc-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0", "--log-format=text",
-		"--drain-delay=0s", "--redis-url="+c.redisURL, "--postgres-url="+c.postgresURL)
+	return startWith(t, append([]string{"HOLDFAST_DRAIN_DELAY=0s"}, environment...), "serve", "--grpc-addr=127.0.0.1:0",
+		"--http-addr=127.0.0.1:0", "--log-format=text", "--redis-url="+c.redisURL, "--postgres-url="+c.postgresURL)
 }

@@ -61,6 +61,8 @@ type fleet struct {
 	changed chan struct{} // closed when there is another view
 	unsure  bool          // the last look went wrong
 	ended   bool
+
+	reconnected time.Time // when the connections to a single server were last made anew
 }
 
 // newFleet makes a fleet. Nothing is asked before it is watched.
@@ -167,10 +169,10 @@ func (f *fleet) say(err error) {
 
 // confirm asks whether the server that has a group by what is known is so by the word of those who decide it, and
 // goes over to the one that they name. Nothing is adopted without it: of two servers that both think they are masters,
-// only one is named. A single server by itself is master.
+// only one is named. A single server says itself that it is.
 func (f *fleet) confirm(ctx context.Context, group string) error {
 	if f.target.kind == standalone {
-		return nil
+		return f.confirmAlone(ctx)
 	}
 	if err := f.look(ctx); err != nil {
 		return fmt.Errorf("%w: the master is not confirmed: %w", store.ErrUnavailable, err)
@@ -273,9 +275,14 @@ func (f *fleet) follow(addrs []string, complete func(*view)) error {
 		}
 	}
 	f.log.Info("masters of Redis", slog.Any("addresses", addrs))
+	f.announce()
+	return nil
+}
+
+// announce tells those who wait for it that there is another view.
+func (f *fleet) announce() {
 	close(f.changed)
 	f.changed = make(chan struct{})
-	return nil
 }
 
 func (f *fleet) drop(n *node) {

@@ -17,7 +17,7 @@ pkg ?= ./...
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "%-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-13s %s\n", $$1, $$2}' Makefile
 
 .PHONY: run
 run: ## Start everything on this machine and serve (args='--ephemeral --grpc-addr=127.0.0.1:0 --http-addr=127.0.0.1:0': keep nothing, on any free ports)
@@ -29,6 +29,12 @@ run: ## Start everything on this machine and serve (args='--ephemeral --grpc-add
 test: ## Run every test, with the race detector (pkg=./store/... args=-v to narrow or widen)
 	@scripts/setup test
 	go test -race -tags failpoints -timeout 20m $(args) $(pkg)
+
+# Prometheus's engine has a module file of its own, for the same reason as the tools.
+.PHONY: test-observe
+test-observe: ## Test the alerts and the dashboard on Prometheus's engine, with what real servers show
+	@scripts/setup test
+	cd deploy/prometheus && go test -timeout 10m $(args) .
 
 .PHONY: lint
 lint: third_party ## Check the Go code, the proto files and the scripts' syntax

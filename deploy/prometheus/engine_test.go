@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
@@ -57,6 +59,7 @@ type server struct {
 	now    time.Time
 	every  time.Duration // between two steps
 	alerts map[string]*rules.AlertingRule
+	last   samples
 	fired  map[string]map[string]string // the annotations of those that have fired
 }
 
@@ -94,9 +97,17 @@ func (s *server) step(scraped samples) {
 			s.t.Fatal(err)
 		}
 	}
+	for name, v := range s.last { // what is not scraped any more is marked so
+		if _, still := scraped[name]; !still {
+			if _, err := appender.Append(0, v.labels, s.now.UnixMilli(), math.Float64frombits(value.StaleNaN)); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
 	if err := appender.Commit(); err != nil {
 		s.t.Fatal(err)
 	}
+	s.last = scraped
 	for name, rule := range s.alerts {
 		if _, err := rule.Eval(s.t.Context(), 0, s.now, rules.EngineQueryFunc(s.engine, s.db), nil, 0); err != nil {
 			s.t.Fatalf("%s: %v", name, err)
@@ -141,11 +152,11 @@ func (s *server) query(expr string) (promql.Vector, error) {
 	if result.Err != nil {
 		return nil, result.Err
 	}
-	switch value := result.Value.(type) {
+	switch v := result.Value.(type) {
 	case promql.Vector:
-		return slices.Clone(value), nil
+		return slices.Clone(v), nil
 	case promql.Scalar:
-		return promql.Vector{{F: value.V}}, nil
+		return promql.Vector{{F: v.V}}, nil
 	}
 	return nil, fmt.Errorf("%s is a %s", expr, result.Value.Type())
 }
@@ -181,8 +192,8 @@ func scrape(ctx context.Context, addr string) (samples, error) {
 
 func (s samples) add(v *model.Sample, instance string) {
 	named := map[string]string{"job": "holdfast", "instance": instance}
-	for name, value := range v.Metric {
-		named[string(name)] = string(value)
+	for name, text := range v.Metric {
+		named[string(name)] = string(text)
 	}
 	l := labels.FromMap(named)
 	s[l.String()] = sample{labels: l, value: float64(v.Value)}
@@ -219,8 +230,8 @@ func (s samples) with(others ...samples) samples {
 func parseSeries(text string) (model.Metric, error) {
 	l, err := parser.NewParser(parser.Options{}).ParseMetric(text)
 	metric := model.Metric{}
-	for name, value := range l.Map() {
-		metric[model.LabelName(name)] = model.LabelValue(value)
+	for name, text := range l.Map() {
+		metric[model.LabelName(name)] = model.LabelValue(text)
 	}
 	return metric, err
 }

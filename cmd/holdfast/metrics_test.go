@@ -202,7 +202,7 @@ func (c *collector) missing(page metricsPage) []string {
 	return missing
 }
 
-// spanMatches compares word by word; one in capitals stands for any and, at the end, for all that follow.
+// spanMatches compares word by word; one in capitals stands for any and, behind others at the end, for all that follow.
 func spanMatches(pattern, name string) bool {
 	wanted := strings.FieldsFunc(pattern, isBreak)
 	words := strings.FieldsFunc(name, isBreak)
@@ -211,7 +211,7 @@ func spanMatches(pattern, name string) bool {
 		switch {
 		case i >= len(words) || !anything && word != words[i]:
 			return false
-		case anything && i == len(wanted)-1:
+		case anything && i > 0 && i == len(wanted)-1:
 			return true
 		}
 	}

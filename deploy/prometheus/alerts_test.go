@@ -157,6 +157,8 @@ func frozenRedis(t *testing.T) {
 	if err := g.Redis.Pause(); err != nil {
 		t.Fatal(err)
 	}
+	g.fires("HoldfastDecisionsSlow", before, g.slow(show)...)
+
 	stop := g.crowd(show)
 	const full = "holdfast_decisions_total"
 	rising, last := []samples{}, before.sum(full, "holdfast_outcome", "QUEUE_FULL")
@@ -166,8 +168,6 @@ func frozenRedis(t *testing.T) {
 	}
 	g.fires("HoldfastQueueFull", before, rising...)
 	stop()
-
-	g.fires("HoldfastDecisionsSlow", g.scraped(), g.slow(show)...)
 	g.fires("HoldfastUnsupervised", before, g.above(10, "holdfast_supervisor_lag_seconds"))
 }
 

@@ -116,7 +116,7 @@ func (g *stage) until(what string, holds func(samples) bool) samples {
 	g.eventually(func() error {
 		found = g.scraped()
 		if !holds(found) {
-			return fmt.Errorf("not so: %s", what)
+			return fmt.Errorf("not so: %s; looks are late by %v s", what, found.sum("holdfast_supervisor_lag_seconds"))
 		}
 		return nil
 	})

@@ -261,9 +261,16 @@ func badRedis(t *testing.T) {
 func strangeTime(t *testing.T) {
 	g := newStage(t, world.Settings{Clock: true})
 	show := g.open(10, time.Second)
-	const lapses = "holdfast_lapse_lag_seconds_count"
-	g.held(show)
-	before := g.above(0, lapses) // one on time
+	const lapses = "holdfast_lapse_lag_seconds"
+	g.eventually(func() error { // some on time, by each driver that may be the first: a rate needs to know a series before
+		_, _ = g.hold(show)
+		if s := g.scraped(); s.sum(lapses+"_count", "holdfast_driver", "event") == 0 || s.sum(lapses+"_count", "holdfast_driver", "sweep") == 0 {
+			return errors.New("no lapse by event, or none by sweep")
+		}
+		return nil
+	})
+	late := func(s samples) float64 { return s.sum(lapses+"_count") - s.sum(lapses+"_bucket", "le", "2.5") }
+	before := g.until("nothing held", func(s samples) bool { return s.sum("holdfast_units_held") == 0 })
 	g.held(show)
 	if err := g.Servers[0].Pause(); err != nil { // nobody looks at the deadline for a while
 		t.Fatal(err)
@@ -278,7 +285,7 @@ func strangeTime(t *testing.T) {
 	if err := g.Servers[0].Resume(); err != nil {
 		t.Fatal(err)
 	}
-	g.fires("HoldfastLapseLag", before, g.above(before.sum(lapses), lapses))
+	g.fires("HoldfastLapseLag", before, g.until("a late lapse", func(s samples) bool { return late(s) > late(before) }))
 
 	before = g.scraped()
 	if err := g.MoveClock(5 * time.Minute); err != nil {

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"math/big"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -248,9 +247,9 @@ func badRedis(t *testing.T) {
 	set("maxmemory-policy", "allkeys-random")
 	g.fires("HoldfastRedisUnfit", before, g.above(0, "holdfast_redis_unfit_settings"))
 	set("maxmemory", "3mb")
-	big := strings.Repeat("x", 1<<16)
+	large := strings.Repeat("x", 1<<16)
 	for i := range 100 {
-		if err := g.Client.Set(g.ctx(), "other:"+string(rune('a'+i)), big, 0).Err(); err != nil {
+		if err := g.Client.Set(g.ctx(), "other:"+string(rune('a'+i)), large, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -333,7 +332,7 @@ func aBug(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener, nil) }()
-	metrics := httptest.NewServer(http.Handler(telemetry.Metrics()))
+	metrics := httptest.NewServer(telemetry.Metrics())
 	defer metrics.Close()
 	show := func() samples {
 		found, err := scrape(t.Context(), strings.TrimPrefix(metrics.URL, "http://"))

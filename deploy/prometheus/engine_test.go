@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -215,15 +214,6 @@ func (s samples) sum(name string, pairs ...string) float64 {
 		}
 	}
 	return total
-}
-
-// with is a copy with other values added.
-func (s samples) with(others ...samples) samples {
-	all := maps.Clone(s)
-	for _, other := range others {
-		maps.Copy(all, other)
-	}
-	return all
 }
 
 // parseSeries reads name{label="value"}.

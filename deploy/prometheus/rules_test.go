@@ -27,7 +27,7 @@ func TestRulesAreComplete(t *testing.T) {
 			}
 		}
 		_, anchor, _ := strings.Cut(r.Annotations["runbook_url"], "/docs/runbook.md#")
-		if anchor != strings.ToLower(name) || !strings.Contains(string(runbook), "\n### "+name+"\n") {
+		if wanted := strings.ToLower(name); anchor != wanted || !strings.Contains(string(runbook), "\n### "+name+"\n") {
 			t.Errorf("%s: docs/runbook.md has no part %q", name, anchor)
 		}
 	}

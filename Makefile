@@ -17,7 +17,7 @@ pkg ?= ./...
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-13s %s\n", $$1, $$2}' Makefile
 
 .PHONY: run
 run: ## Start everything on this machine and serve (args='--ephemeral --grpc-addr=127.0.0.1:0 --http-addr=127.0.0.1:0': keep nothing, on any free ports)
@@ -34,6 +34,12 @@ test: ## Run every test, with the race detector (pkg=./store/... args=-v to narr
 test-deploy: ## Test compose.yaml and the Helm chart, without Docker and Kubernetes
 	@scripts/setup
 	cd deploy && go vet ./... && go test $(args) ./...
+
+# Prometheus's engine has a module file of its own, for the same reason as the tools.
+.PHONY: test-observe
+test-observe: ## Test the alerts and the dashboard on Prometheus's engine, with what real servers show
+	@scripts/setup test
+	cd deploy/prometheus && go test -timeout 10m $(args) .
 
 .PHONY: lint
 lint: third_party ## Check the Go code, the proto files and the scripts' syntax

@@ -3,7 +3,7 @@
 -- KEYS  none of its own
 -- ARGV  most tags of each kind
 -- Reply for each allotment: {OK, {lapsed tag ...}, {tag of a confirm out of lease ...},
---       {tag to purge ...}, number of ended holds} or {status}
+--       {tag to purge ...}, number of ended holds, number of confirms under way} or {status}
 -- O(log n + tags) for each, n being the holds.
 
 -- include indexes
@@ -18,7 +18,7 @@ for i, a in ipairs(allotments) do
     pass(a.key)
     put('HSET', a.key, 'time', now)
     results[i] = {S.OK, first(a.deadlines), first(a.leases), first(a.ended),
-      redis.call('ZCARD', a.ended)}
+      redis.call('ZCARD', a.ended), redis.call('ZCARD', a.leases)}
   else
     results[i] = {a.gate}
   end

@@ -35,11 +35,16 @@ func newCallTimer(duration metric.Float64Histogram, fullMethod string) *callTime
 	for code := range t.byCode {
 		t.byCode[code] = []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(
 			attribute.String("rpc.system.name", "grpc"),
-			attribute.String("rpc.method", strings.TrimPrefix(fullMethod, "/")),
+			methodAttribute(fullMethod),
 			attribute.String("rpc.response.status_code", codeName(codes.Code(code))),
 		))}
 	}
 	return t
+}
+
+// methodAttribute is a method's name as OpenTelemetry's conventions have it.
+func methodAttribute(fullMethod string) attribute.KeyValue {
+	return attribute.String("rpc.method", strings.TrimPrefix(fullMethod, "/"))
 }
 
 func (t *callTimer) record(ctx context.Context, took time.Duration, code codes.Code) {

@@ -12,11 +12,6 @@ import (
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
-// shortName is a method's name without its service.
-func shortName(fullMethod string) string {
-	return fullMethod[strings.LastIndexByte(fullMethod, '/')+1:]
-}
-
 // reasonText is a reason as ErrorInfo carries it.
 func reasonText(reason pb.ErrorReason) string {
 	return strings.TrimPrefix(reason.String(), "ERROR_REASON_")

@@ -122,9 +122,9 @@ type recorder struct {
 }
 
 func (r *recorders) forMethod(fullName string) *recorder {
-	name := attribute.String("method", shortName(fullName))
+	name := methodAttribute(fullName)
 	with := func(outcome string) []metric.AddOption {
-		return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(name, attribute.String("outcome", outcome)))}
+		return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(name, attribute.String("holdfast.outcome", outcome)))}
 	}
 	made := &recorder{
 		recorders: r,

@@ -34,7 +34,7 @@ func (b *bench) sum(t testing.TB, name, outcome string) int64 {
 			continue
 		}
 		for _, p := range data.DataPoints {
-			if label, _ := p.Attributes.Value("outcome"); outcome == "" || label.AsString() == outcome {
+			if label, _ := p.Attributes.Value("holdfast.outcome"); outcome == "" || label.AsString() == outcome {
 				total += p.Value
 			}
 		}

@@ -102,7 +102,30 @@ func New(o Options) (*Server, error) {
 	cases := &audited{Operators: o.Operators, log: o.Logger}
 	operators := &operators{allotments: cases, audits: cases}
 	forOperators.server.RegisterService(i.receiving(pb.AdminService_ServiceDesc), operators)
+	if err := s.showReady(o.Meter.Meter(scope)); err != nil {
+		end()
+		return nil, err
+	}
 	return s, nil
+}
+
+// showReady makes what health says a metric.
+func (s *Server) showReady(meter metric.Meter) error {
+	const name = "holdfast.server.ready"
+	_, err := meter.Int64ObservableGauge(name, metric.WithUnit("{server}"),
+		metric.WithDescription("1 if this server says that it is ready, as its health service does, else 0."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			ready := int64(0)
+			if s.IsReady() {
+				ready = 1
+			}
+			o.Observe(ready)
+			return nil
+		}))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
@@ -116,6 +139,7 @@ func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast.panics: %w", err)
 	}
+	panics.Add(ending, 0) // an alarm on its rise needs to know it before
 	validator, err := newValidator()
 	if err != nil {
 		return nil, err

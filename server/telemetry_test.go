@@ -40,8 +40,8 @@ func TestPrometheus(t *testing.T) {
 	b.eventually(t, func() bool { return strings.Contains(scrape(), "rpc_server_call_duration") }, "call measured")
 	body := scrape()
 	for _, want := range []string{
-		`holdfast_decisions_total{method="CreateHold",outcome="OK"} 1`,
-		`holdfast_decision_duration_seconds_count{method="CreateHold"} 1`,
+		`holdfast_decisions_total{holdfast_outcome="OK",rpc_method="holdfast.v1.InventoryService/CreateHold"} 1`,
+		`holdfast_decision_duration_seconds_count{rpc_method="holdfast.v1.InventoryService/CreateHold"} 1`,
 		`rpc_server_call_duration_seconds_count{rpc_method="holdfast.v1.InventoryService/CreateHold"`,
 		`service_version="v1.2.3"`,
 		"go_goroutines",

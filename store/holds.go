@@ -93,6 +93,7 @@ type Work struct {
 	Confirms   []HoldID // confirms and shrinks whose lease ran out
 	Ended      []HoldID // ended holds to be forgotten
 	Remembered int64    // ended holds in all
+	Pending    int64    // confirms and shrinks under way in all
 }
 
 // Every method of Holds, Confirms and Upkeep returns *AdoptNeeded, having changed nothing, when an
@@ -143,6 +144,8 @@ type Upkeep interface {
 	// Leave removes a retired allotment in which nothing lives or is remembered and feed is applied, or whose
 	// state is of another server and of no newer epoch than this; ErrStale if that is not so. Nothing there: it does nothing.
 	Leave(ctx context.Context, p Place, epoch, feed int64) error
+	// Asked returns how many requests for holds this replica sent to Redis for each allotment since the last call.
+	Asked() map[string]int64
 	// OnDamage names who is told of an allotment with a record that is missing or cannot be read: its units stay
 	// taken until it is adopted. It must return at once.
 	OnDamage(f func(Place))

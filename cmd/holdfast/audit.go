@@ -18,7 +18,7 @@ type settingsAudit struct {
 }
 
 func newSettingsAudit(settings func(context.Context) (bad, weak []string, err error), i instruments) (*settingsAudit, error) {
-	unfit, err := i.meters.Meter("github.com/holdfast-inventory/holdfast/cmd/holdfast").Int64Gauge("holdfast.redis.unfit_settings",
+	unfit, err := i.meters.Meter("github.com/holdfast-inventory/holdfast/cmd/holdfast").Int64Gauge("holdfast.redis.unfit_settings", metric.WithUnit("{setting}"),
 		metric.WithDescription("Settings of Redis under which it is unfit for holds, as last seen; the log says which."))
 	if err != nil {
 		return nil, fmt.Errorf("holdfast.redis.unfit_settings: %w", err)

@@ -92,7 +92,7 @@ type storeWatch struct {
 }
 
 func newStoreWatch(pings map[string]func(context.Context) error, i instruments) (*storeWatch, error) {
-	up, err := i.meters.Meter("github.com/holdfast-inventory/holdfast/cmd/holdfast").Int64Gauge("holdfast.store.up",
+	up, err := i.meters.Meter("github.com/holdfast-inventory/holdfast/cmd/holdfast").Int64Gauge("holdfast.store.up", metric.WithUnit("{store}"),
 		metric.WithDescription("1 if the store answered when last asked, else 0, by store."))
 	if err != nil {
 		return nil, fmt.Errorf("holdfast.store.up: %w", err)
@@ -109,7 +109,7 @@ func (w *storeWatch) run(ctx context.Context) {
 }
 
 func (w *storeWatch) watch(ctx context.Context, store string, ping func(context.Context) error) {
-	label := metric.WithAttributeSet(attribute.NewSet(attribute.String("store", store)))
+	label := metric.WithAttributeSet(attribute.NewSet(attribute.String("holdfast.store", store)))
 	ticker := time.NewTicker(pingEvery)
 	defer ticker.Stop()
 	wasUp := true // an outage at the start is a change

@@ -144,6 +144,7 @@ func (a *adopter) start(p store.Place, renew bool) *adoption {
 		ctx, cancel := context.WithTimeout(context.Background(), adoptTime)
 		defer cancel()
 		run.err = a.v.recovered("adopt", func() error { return a.adopt(ctx, p.Allotment, renew, run) })
+		a.say(p, run.err)
 		a.turns.give(&run.turn)
 		a.mu.Lock()
 		delete(a.running, p.Allotment)
@@ -151,6 +152,15 @@ func (a *adopter) start(p store.Place, renew bool) *adoption {
 		close(run.done)
 	})
 	return run
+}
+
+// say logs why an adopt failed, if that is trouble.
+func (a *adopter) say(p store.Place, err error) {
+	var gone *retiredError
+	if err == nil || errors.Is(err, errElsewhere) || errors.As(err, &gone) {
+		return
+	}
+	a.v.unadopted.warn(a.v.log, time.Now(), "an allotment could not be adopted yet", slog.String("allotment", p.Allotment), slog.Any("error", err))
 }
 
 // adopt takes the four steps, from the start whenever somebody else was quicker. While another replica is at it, it waits
@@ -230,6 +240,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// wentBack says that Redis knew more than Postgres.
+func (r *rebuild) wentBack() bool { return len(r.plan.lostSales) > 0 || r.pausedByLedger }
+
 func (r *rebuild) report(log *slog.Logger, took time.Duration) {
 	attrs := []any{
 		slog.String("allotment", r.row.Place.Allotment), slog.Int64("epoch", r.row.Epoch),
@@ -244,7 +257,7 @@ func (r *rebuild) report(log *slog.Logger, took time.Duration) {
 		log.Error("holds were ended in a rebuild: they no longer fit into the capacity",
 			slog.String("allotment", r.row.Place.Allotment), slog.Int("holds", r.plan.dropped))
 	}
-	if lost := r.plan.lostSales; len(lost) > 0 || r.pausedByLedger {
+	if lost := r.plan.lostSales; r.wentBack() {
 		log.Error("Postgres has gone back in time: sales or changes that Redis knows are missing; the allotment is PAUSED until an operator resumes it",
 			slog.String("allotment", r.row.Place.Allotment), slog.Int("sales_missing", len(lost)),
 			slog.Any("holds", lost[:min(len(lost), lostLogged)]))

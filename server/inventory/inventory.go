@@ -80,7 +80,7 @@ type Inventory struct {
 	snapshots  *snapshots
 	metrics    *metrics
 
-	unfinished, unended seldom
+	unfinished, unended, unadopted seldom
 
 	detached sync.WaitGroup // confirms past the point of no return
 }

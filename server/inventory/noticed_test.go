@@ -146,7 +146,7 @@ func TestMoreSurviveThanFit(t *testing.T) {
 		w.wantState(h, want)
 	}
 	w.wantStock(a, 0, 6, 0)
-	if n := count("holdfast.adopts.holds_ended"); n != 2 {
+	if n := count("holdfast.adopt.ended_holds"); n != 2 {
 		t.Errorf("%d holds were counted, want 2", n)
 	}
 }

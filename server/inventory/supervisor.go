@@ -24,7 +24,10 @@ const (
 	lookPatience = 5 * time.Second  // with one allotment
 	dueMost      = 256              // pieces of work of each kind in one round
 	offForGood   = 10 * time.Second // a difference that stands so long is repaired
-	leaveMost    = 24 * time.Hour   // after its retirement somebody has let an allotment leave Redis
+	// overdueKept is how long a confirm whose lease was out counts as overdue: between two claims that do not end it, its lease
+	// looks as if all were well.
+	overdueKept = 3 * passEvery
+	leaveMost   = 24 * time.Hour // after its retirement somebody has let an allotment leave Redis
 )
 
 // supervisor finishes what others began. It runs on every replica, with no leader: work is claimed
@@ -37,6 +40,7 @@ type supervisor struct {
 	left     map[string]bool // retired allotments that have left Redis; of rows only
 	ledgerUp bool
 	clock    clock
+	hot      hot
 
 	known   map[string]*store.Allotment // rows, as of knownAt; of the loop alone
 	knownAt time.Time
@@ -49,8 +53,27 @@ type watch struct {
 	expected time.Time // when a confirm was left open here
 	off      int64     // by what its counters miss conservation
 	offSince time.Time // zero: they don't
-	held     int64
-	pending  int64
+	mended   time.Time // when it was last adopted for that
+
+	held, confirming  int64         // units
+	confirms, overdue int64         // confirms and shrinks under way, and those whose lease was out
+	overdueSeen       time.Time     // when that was found
+	lapsed            time.Duration // how long the first deadline had passed of which a hold still had its units
+	adopt             bool          // nothing is decided before it has been adopted
+}
+
+// note keeps what a look found.
+func (w *watch) note(found store.Work) {
+	w.nextLook, w.adopt = time.Now(), false
+	w.held, w.confirming = found.Held, found.Confirming+found.Shrinking
+	w.confirms = found.Pending
+	if n := int64(len(found.Confirms)); n > 0 || time.Since(w.overdueSeen) > overdueKept {
+		w.overdue, w.overdueSeen = n, time.Now()
+	}
+	w.lapsed = 0
+	if !found.NextLapse.IsZero() {
+		w.lapsed = max(0, found.Now.Sub(found.NextLapse))
+	}
 }
 
 func newSupervisor(v *Inventory) *supervisor {
@@ -70,6 +93,9 @@ func (s *supervisor) run(ctx context.Context) {
 func (s *supervisor) pass(ctx context.Context) {
 	s.v.adopter.backoffs.forget(time.Now())
 	rows := s.rows(ctx)
+	s.mu.Lock()
+	s.hot.turn(s.v.redis.Asked(), time.Now())
+	s.mu.Unlock()
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	slots := make(chan struct{}, passWorkers)
@@ -132,6 +158,7 @@ func (s *supervisor) sayLedger(err error) {
 func (s *supervisor) turn(rows map[string]*store.Allotment) []store.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Now()
 	if rows != nil {
 		for id := range s.watched {
 			if rows[id] == nil {
@@ -146,20 +173,19 @@ func (s *supervisor) turn(rows map[string]*store.Allotment) []store.Place {
 			if s.left[id] {
 				delete(s.watched, id)
 			} else if s.watched[id] == nil {
-				s.watched[id] = &watch{place: row.Place}
+				s.watched[id] = &watch{place: row.Place, nextLook: now}
 			}
 		}
 	} else {
 		for _, p := range s.v.places.all() {
 			if s.watched[p.Allotment] == nil {
-				s.watched[p.Allotment] = &watch{place: p}
+				s.watched[p.Allotment] = &watch{place: p, nextLook: now}
 			}
 		}
 	}
-	now := time.Now()
 	var places []store.Place
-	for _, w := range s.watched {
-		if !w.nextLook.After(now) {
+	for id, w := range s.watched {
+		if !w.nextLook.After(now) || s.hot.isShown(id) {
 			places = append(places, w.place)
 		}
 	}
@@ -176,7 +202,7 @@ func (s *supervisor) expect(holds []store.PlacedHold) {
 			w = &watch{place: h.Place}
 			s.watched[h.Allotment] = w
 		}
-		w.nextLook, w.expected = time.Time{}, time.Now()
+		w.nextLook, w.expected = time.Now(), time.Now()
 	}
 }
 
@@ -200,7 +226,8 @@ func (s *supervisor) look(ctx context.Context, p store.Place, row *store.Allotme
 				s.v.log.Debug("purge", slog.Any("error", err))
 			}
 		}
-		if len(w.Confirms) < dueMost && len(w.Ended) < dueMost {
+		s.note(w)
+		if len(w.Confirms) < dueMost && len(w.Ended) < dueMost || s.v.ledger.Down() {
 			s.judge(ctx, w, row)
 			return
 		}
@@ -211,10 +238,30 @@ func (s *supervisor) look(ctx context.Context, p store.Place, row *store.Allotme
 func (s *supervisor) adopt(ctx context.Context, p store.Place, err error) {
 	var needed *store.AdoptNeeded
 	if errors.As(err, &needed) {
+		s.noteAdopt(p)
 		ctx, cancel := context.WithTimeout(ctx, lookPatience)
 		defer cancel()
 		s.v.adopter.tend(ctx, p) // it says itself why it fails
 	}
+}
+
+// noteAdopt notes that nothing is decided of an allotment before it has been adopted. The next look that finds it so tells otherwise.
+func (s *supervisor) noteAdopt(p store.Place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.watched[p.Allotment]; w != nil {
+		w.adopt = true
+	}
+}
+
+// note keeps what a look found.
+func (s *supervisor) note(w store.Work) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if watched := s.watched[w.Allotment]; watched != nil {
+		watched.note(w)
+	}
+	s.hot.note(w.Counters)
 }
 
 // judge looks at the numbers.
@@ -234,6 +281,14 @@ func (s *supervisor) judge(ctx context.Context, w store.Work, row *store.Allotme
 	}
 }
 
+// since is how long ago t was; 0 if it is zero.
+func since(now, t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return now.Sub(t)
+}
+
 // remember notes when to look again, and repairs a difference that stands.
 func (s *supervisor) remember(w store.Work, off int64, known bool) {
 	s.mu.Lock()
@@ -242,16 +297,14 @@ func (s *supervisor) remember(w store.Work, off int64, known bool) {
 	if watched == nil {
 		return
 	}
-	watched.nextLook = time.Now()
-	watched.held, watched.pending = w.Held, w.Confirming+w.Shrinking
 	if known {
 		watched.off = off
 	}
 	switch {
 	case watched.off == 0:
-		watched.offSince = time.Time{}
-		idle := w.NextLapse.IsZero() && watched.pending == 0 && time.Since(watched.expected) > lookPatience // that look may have been before
-		if idle {                                                                                           // all of those share so many looks a second
+		watched.offSince, watched.mended = time.Time{}, time.Time{}
+		idle := w.NextLapse.IsZero() && watched.confirming == 0 && time.Since(watched.expected) > lookPatience // that look may have been before
+		if idle {                                                                                              // all of those share so many looks a second
 			every := min(idleMost, max(passEvery, time.Duration(len(s.watched))*time.Second/idleLooks))
 			watched.nextLook = watched.nextLook.Add(every - passEvery)
 		}
@@ -259,10 +312,10 @@ func (s *supervisor) remember(w store.Work, off int64, known bool) {
 		watched.offSince = time.Now()
 		s.v.log.Error("an allotment's numbers do not add up; it is repaired if this stays so",
 			slog.String("allotment", w.Allotment), slog.Int64("off_by", watched.off))
-	case time.Since(watched.offSince) >= offForGood:
+	case time.Since(later(watched.offSince, watched.mended)) >= offForGood:
 		s.v.log.Error("an allotment's numbers still do not add up; it is adopted",
 			slog.String("allotment", w.Allotment), slog.Int64("off_by", watched.off))
-		watched.offSince = time.Time{}
+		watched.mended = time.Now()
 		s.v.adopter.suspect(w.Place)
 	}
 }
@@ -319,17 +372,26 @@ func (s *supervisor) leave(ctx context.Context, row store.Allotment) bool {
 	return true
 }
 
-// totals sums up over allotments, for the gauges: how many are off, by how much in all, units held and confirming.
-func (s *supervisor) totals() (allotments, off, held, pending int64) {
+// sums adds up over allotments, for the gauges.
+func (s *supervisor) sums(now time.Time) sums {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var n sums
 	for _, w := range s.watched {
 		if w.off != 0 {
-			allotments++
-			off += max(w.off, -w.off)
+			n.off++
+			n.offUnits += max(w.off, -w.off)
+			n.offFor = max(n.offFor, since(now, w.offSince))
 		}
-		held += w.held
-		pending += w.pending
+		n.held += w.held
+		n.confirming += w.confirming
+		n.confirms += w.confirms
+		n.overdue += w.overdue
+		if w.adopt {
+			n.rebuilding++
+		}
+		n.lapseOverdue = max(n.lapseOverdue, w.lapsed)
+		n.lag = max(n.lag, now.Sub(w.nextLook))
 	}
-	return allotments, off, held, pending
+	return n
 }

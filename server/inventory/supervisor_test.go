@@ -62,3 +62,45 @@ func TestSweeperKeepsOneDeadline(t *testing.T) {
 		t.Errorf("due after two hours: %v, and then after %v", due, wait)
 	}
 }
+
+// TestSums: what gauges show is of all allotments, as of the last look at each.
+func TestSums(t *testing.T) {
+	s, now := newSupervisor(&Inventory{}), time.Now()
+	found := func(id string) store.Work {
+		return store.Work{Counters: store.Counters{Place: store.Place{Allotment: id}, Held: 3, Confirming: 2, Shrinking: 1, Now: now}, Pending: 4}
+	}
+	for _, id := range []string{"a", "b"} {
+		s.watched[id] = &watch{nextLook: now, adopt: true}
+		s.note(found(id))
+	}
+	late := found("b")
+	late.NextLapse, late.Confirms = now.Add(-7*time.Second), make([]store.HoldID, 2)
+	s.note(late)
+	s.noteAdopt(store.Place{Allotment: "a"})
+	s.watched["a"].off, s.watched["a"].offSince = -5, now.Add(-time.Minute)
+	for id, look := range map[string]time.Duration{"a": 9 * time.Second, "b": -time.Minute} {
+		s.watched[id].nextLook = now.Add(-look)
+	}
+	want := sums{
+		off: 1, offUnits: 5, offFor: time.Minute, held: 6, confirming: 6, confirms: 8, overdue: 2, rebuilding: 1,
+		lapseOverdue: 7 * time.Second, lag: 9 * time.Second,
+	}
+	if got := s.sums(now); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestOverdueBetweenClaims: while supervisors claim a confirm again and again and cannot end it, it stays overdue.
+func TestOverdueBetweenClaims(t *testing.T) {
+	w := &watch{}
+	w.note(store.Work{Confirms: make([]store.HoldID, 1)})
+	w.note(store.Work{})
+	if w.overdue != 1 {
+		t.Errorf("%d overdue just after the lease was renewed, want 1", w.overdue)
+	}
+	w.overdueSeen = w.overdueSeen.Add(-overdueKept - time.Millisecond)
+	w.note(store.Work{})
+	if w.overdue != 0 {
+		t.Errorf("%d overdue some time after the last was seen, want none", w.overdue)
+	}
+}

@@ -3,6 +3,7 @@ package holds
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
@@ -69,8 +70,10 @@ func (s *Store) createError(r store.CreateRequest, ids []store.HoldID, o *op) er
 	switch result.status() {
 	case statusSoldOut:
 		no.Reason = store.SoldOut
+		s.guard(no)
 	case statusAllHeld:
 		no.Reason, no.NextLapse = store.AllHeld, instant(f.next)
+		s.guard(no)
 		nameOwn(no, result.from(2), o.now)
 	case statusBuyerLimit:
 		no.Reason, no.Limit, no.BuyerHeld, no.BuyerSold = store.BuyerLimit, f.perBuyer, result.int(2), result.int(3)
@@ -90,6 +93,24 @@ func (s *Store) createError(r store.CreateRequest, ids []store.HoldID, o *op) er
 		return s.holdError(result, line.Place, ids[i])
 	}
 	return no
+}
+
+// alarmEvery is between two log lines of a fault that may be met thousands of times a second.
+const alarmEvery = time.Second
+
+// guard raises the alarm over a refusal whose own numbers, which are of the end of the very script that gave it and so
+// no more than when it did, say that enough was free: the counter of what is available is wrong.
+func (s *Store) guard(no *store.Refusal) {
+	free := no.Capacity - no.Sold - no.Held
+	if free < no.Requested {
+		return
+	}
+	s.metrics.falseRefusals.Add(context.Background(), 1)
+	last, now := s.alarmed.Load(), time.Now().UnixNano()
+	if now-last >= int64(alarmEvery) && s.alarmed.CompareAndSwap(last, now) {
+		s.log.Error("refused, though enough was free by the same numbers", slog.String("allotment", no.Allotment),
+			slog.Int64("requested", no.Requested), slog.Int64("free", free), slog.Int64("version", no.Version))
+	}
 }
 
 // nameOwn notes the buyer's own live hold: tag and deadline, or nothing.

@@ -62,6 +62,8 @@ func (s *Store) Listen(ctx context.Context, lapsed func(store.HoldID), gap func(
 // expires every second, must be heard; when it is not, it subscribes anew.
 func (s *Store) listenTo(ctx context.Context, n *node, lapsed func(store.HoldID), gap func()) {
 	log := s.log.With(slog.String("redis", n.addr))
+	s.hearing.heard(n, time.Now())
+	defer s.hearing.forget(n)
 	deaf, told := false, false
 	for ctx.Err() == nil {
 		// Each time, since the setting is gone with a restart of the server.
@@ -75,6 +77,7 @@ func (s *Store) listenTo(ctx context.Context, n *node, lapsed func(store.HoldID)
 				log.Info("expiry notifications are heard again")
 			}
 			deaf = false
+			s.hearing.heard(n, time.Now())
 		}, gap)
 		if ctx.Err() != nil {
 			return

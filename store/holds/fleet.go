@@ -30,6 +30,8 @@ type node struct {
 	client *redis.Client
 	closed chan struct{}
 	silent atomic.Bool // it has not answered the last batch
+	// evicted is how many keys it has evicted since it started, as of the last look at its settings.
+	evicted atomic.Int64
 }
 
 // view is which server has what. It is not changed once it is made.

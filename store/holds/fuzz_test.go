@@ -69,7 +69,7 @@ func answering(t *testing.T, r *replies) *Store {
 		}
 	})
 	var err error
-	if s.metrics, err = newMetrics(noop.NewMeterProvider(), s.waiting); err != nil {
+	if s.metrics, err = newMetrics(noop.NewMeterProvider(), s); err != nil {
 		t.Fatal(err)
 	}
 	return s

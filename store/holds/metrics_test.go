@@ -74,13 +74,13 @@ func TestMetrics(t *testing.T) {
 			byName[m.Name] = m
 		}
 	}
-	if diff := cmp.Diff(map[string]float64{"sweep": 1, "event": 2, "need": 4}, count(t, byName["holdfast.lapse.lag"], "driver")); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"sweep": 1, "event": 2, "need": 4}, count(t, byName["holdfast.lapse.lag"], "holdfast.driver")); diff != "" {
 		t.Errorf("lapses by driver (-want +got):\n%s", diff)
 	}
-	if got := count(t, byName["holdfast.queue.batch_size"], "lane"); got["create"] != 10 || got["upkeep"] == 0 || got["caller"] == 0 {
+	if got := count(t, byName["holdfast.queue.batch_size"], "holdfast.lane"); got["create"] != 10 || got["upkeep"] == 0 || got["caller"] == 0 {
 		t.Errorf("batch sizes %v, want 10 creates, one of which was decided twice", got)
 	}
-	if diff := cmp.Diff(map[string]float64{"create": 0, "caller": 0, "finish": 0, "upkeep": 0}, count(t, byName["holdfast.queue.depth"], "lane")); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"create": 0, "caller": 0, "finish": 0, "upkeep": 0}, count(t, byName["holdfast.queue.depth"], "holdfast.lane")); diff != "" {
 		t.Errorf("queue depth (-want +got):\n%s", diff)
 	}
 }

@@ -66,6 +66,7 @@ func (s *Store) enqueue(l lane, o *op) error {
 		q.addr = n.addr
 	}
 	if !s.lanes.Add(q, o.flow(), o) {
+		s.metrics.full.Add(context.Background(), 1, s.metrics.lanes[l])
 		return store.ErrQueueFull
 	}
 	return nil
@@ -113,6 +114,9 @@ func (s *Store) run(q queue, ops []*op) {
 	calls := s.merge(ops)
 	if len(calls) == 0 {
 		return
+	}
+	if q.lane == laneCreate {
+		s.asked.note(calls)
 	}
 	n, err := s.server(q, calls)
 	if err != nil {

@@ -16,7 +16,7 @@ func (s *Store) CheckSettings(ctx context.Context) (bad, weak []string, err erro
 		return nil, nil, unavailable(errNoMaster)
 	}
 	for _, n := range masters {
-		itsBad, itsWeak, itsErr := s.checkServer(ctx, n.client)
+		itsBad, itsWeak, itsErr := s.checkServer(ctx, n)
 		if itsErr != nil {
 			err = unavailable(fmt.Errorf("%s: %w", n.addr, itsErr))
 		}
@@ -35,8 +35,8 @@ func (s *Store) ofServer(n *node, texts []string) []string {
 	return texts
 }
 
-func (s *Store) checkServer(ctx context.Context, client *redis.Client) (bad, weak []string, err error) {
-	info, err := client.Info(ctx).Result()
+func (s *Store) checkServer(ctx context.Context, n *node) (bad, weak []string, err error) {
+	info, err := n.client.Info(ctx).Result()
 	if err != nil {
 		if refused(err, "NOPERM") {
 			return []string{"the Redis user may not run INFO, by which each script recognises its server: grant +info"}, nil, nil
@@ -49,11 +49,12 @@ func (s *Store) checkServer(ctx context.Context, client *redis.Client) (bad, wea
 			fields[name] = value
 		}
 	}
+	n.evicted.Store(integer(fields["evicted_keys"]))
 	if policy := fields["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		bad = append(bad, fmt.Sprintf("maxmemory-policy is %s, under which Redis drops counters or holds: set it to noeviction", policy))
 	}
 	if s.durable.Fsync {
-		unsynced, err := checkFsync(ctx, client, fields)
+		unsynced, err := checkFsync(ctx, n.client, fields)
 		if err != nil {
 			return bad, nil, err
 		}
@@ -61,14 +62,14 @@ func (s *Store) checkServer(ctx context.Context, client *redis.Client) (bad, wea
 	} else if fields["aof_enabled"] == "0" {
 		weak = append(weak, "appendonly is no: a crash of Redis loses acknowledged holds (never oversells): set it to yes")
 	}
-	if n := s.durable.Replicas; n > 0 {
+	if wanted := s.durable.Replicas; wanted > 0 {
 		switch attached := attachedReplicas(fields); {
-		case attached < n:
+		case attached < wanted:
 			weak = append(weak, fmt.Sprintf("durability is replicas:%d, but with %d attached nothing is decided: "+
-				"have at least %d, so that one may fail, or set a lower N", n, attached, n+1))
-		case attached == n:
+				"have at least %d, so that one may fail, or set a lower N", wanted, attached, wanted+1))
+		case attached == wanted:
 			weak = append(weak, fmt.Sprintf("durability is replicas:%d, and no more are attached: when one fails or is promoted, nothing is decided "+
-				"until another is attached: have at least %d, or set a lower N", n, n+1))
+				"until another is attached: have at least %d, or set a lower N", wanted, wanted+1))
 		}
 	}
 	// INFO has this field only if both settings are above 0.
@@ -77,6 +78,16 @@ func (s *Store) checkServer(ctx context.Context, client *redis.Client) (bad, wea
 			"and what it decides is lost (never oversold): set it to 1 or more, and min-replicas-max-lag to 1 or 2")
 	}
 	return bad, weak, nil
+}
+
+// evicted is how many keys the masters have evicted.
+func (s *Store) evicted() int64 {
+	masters, _ := s.fleet.masters()
+	all := int64(0)
+	for _, n := range masters {
+		all += n.evicted.Load()
+	}
+	return all
 }
 
 // attachedReplicas is how many replicas follow a server.

@@ -74,6 +74,9 @@ type Store struct {
 	log       *slog.Logger
 	metrics   *metrics
 	spent     spent
+	asked     asked
+	hearing   hearing
+	alarmed   atomic.Int64 // Unix nanoseconds, of the last log line about a false refusal
 	onDamage  atomic.Pointer[func(store.Place)]
 }
 
@@ -110,14 +113,15 @@ func Open(o Options) (*Store, error) {
 	}
 	limits := batch.Limits{Batch: batchMost + groupWeight, Flow: groupWeight, Lane: laneMost}
 	s.lanes = batch.NewLanes[queue, flow](limits, (*op).weight, s.run)
-	if s.metrics, err = newMetrics(o.Meters, s.waiting); err != nil {
-		return nil, err
-	}
 	s.fleet, err = newFleet(target, o.Logger, func(addr string, closed chan struct{}) (*redis.Client, error) {
 		client := redis.NewClient(optionsAt(target.options, addr))
 		return client, instrument(client, closed, o)
 	})
 	if err != nil {
+		return nil, err
+	}
+	if s.metrics, err = newMetrics(o.Meters, s); err != nil {
+		s.fleet.close()
 		return nil, err
 	}
 	s.fleet.watch()

@@ -19,7 +19,7 @@ func (s *Store) Due(ctx context.Context, places []store.Place, limit int) ([]sto
 		r := o.reply[i]
 		work[i] = store.Work{
 			Counters: o.facts[i].counters(p, o.now),
-			Lapsed:   tagged(p, r.list(1)), Confirms: tagged(p, r.list(2)), Ended: tagged(p, r.list(3)), Remembered: r.int(4),
+			Lapsed:   tagged(p, r.list(1)), Confirms: tagged(p, r.list(2)), Ended: tagged(p, r.list(3)), Remembered: r.int(4), Pending: r.int(5),
 		}
 	}
 	return work, nil

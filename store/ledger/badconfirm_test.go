@@ -45,8 +45,10 @@ func (o *observed) violations() map[string]int64 {
 		for _, m := range scope.Metrics {
 			if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "holdfast.ledger.constraint_violations" {
 				for _, p := range sum.DataPoints {
-					name, _ := p.Attributes.Value("constraint")
-					got[name.AsString()] = p.Value
+					name, _ := p.Attributes.Value("holdfast.constraint")
+					if p.Value > 0 {
+						got[name.AsString()] = p.Value
+					}
 				}
 			}
 		}

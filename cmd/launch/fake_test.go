@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,12 +61,14 @@ func (s *careless) ConfirmHold(_ context.Context, r *pb.ConfirmHoldRequest) (*pb
 	return &pb.ConfirmHoldResponse{Sale: s.sales[h.GetId()]}, nil
 }
 
-func (s *careless) ListHolds(context.Context, *pb.ListHoldsRequest) (*pb.ListHoldsResponse, error) {
-	r := &pb.ListHoldsResponse{}
+func (s *careless) ListHolds(_ context.Context, r *pb.ListHoldsRequest) (*pb.ListHoldsResponse, error) {
+	list := &pb.ListHoldsResponse{}
 	for _, h := range s.holds {
-		r.Holds = append(r.Holds, h)
+		if len(r.GetStates()) == 0 || slices.Contains(r.GetStates(), h.GetState()) {
+			list.Holds = append(list.Holds, h)
+		}
 	}
-	return r, nil
+	return list, nil
 }
 
 func (s *careless) ListSales(context.Context, *pb.ListSalesRequest) (*pb.ListSalesResponse, error) {
@@ -100,20 +103,32 @@ func (s *careless) ReconcileAllotment(context.Context, *pb.ReconcileAllotmentReq
 	return &pb.ReconcileAllotmentResponse{Findings: []*pb.Finding{{What: "it was never counted"}}}, nil
 }
 
+func newCareless() *careless {
+	return &careless{holds: map[string]*pb.Hold{}, sales: map[string]*pb.Sale{}}
+}
+
 // startCareless serves carelessly, and returns the address.
 func startCareless(t *testing.T) (*careless, string) {
+	t.Helper()
+	s := newCareless()
+	return s, serveFake(t, func(to grpc.ServiceRegistrar) {
+		pb.RegisterInventoryServiceServer(to, s)
+		pb.RegisterAdminServiceServer(to, s)
+	})
+}
+
+// serveFake serves, and returns the address.
+func serveFake(t *testing.T, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &careless{holds: map[string]*pb.Hold{}, sales: map[string]*pb.Sale{}}
-	server := grpc.NewServer()
-	pb.RegisterInventoryServiceServer(server, s)
-	pb.RegisterAdminServiceServer(server, s)
+	server := grpc.NewServer(options...)
+	register(server)
 	go func() { _ = server.Serve(l) }() // ends with Stop
 	t.Cleanup(server.Stop)
-	return s, l.Addr().String()
+	return l.Addr().String()
 }
 
 // TestBrokenPromise: a server that oversells is caught, and the exit code says so.

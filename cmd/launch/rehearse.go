@@ -27,6 +27,8 @@ const (
 	// After the last deadline, in which a supervisor also ends confirms whose callers were told RESULT_UNKNOWN.
 	settleTime  = 3 * time.Second
 	settlePause = 200 * time.Millisecond
+	// Without that wait, for confirms whose buyers know already. A supervisor ends them within its lease.
+	finishTime = 5 * time.Second
 )
 
 var (
@@ -145,7 +147,6 @@ func (r *rehearsal) play(ctx context.Context) error {
 	stopProgress := r.showProgress(r.preset, r.open)
 	r.send(ctx)
 	r.result.Interrupted = ctx.Err() != nil
-	r.enter(checking)
 	err = r.readBooks(ctx)
 	r.judge()
 	stopProgress()
@@ -160,6 +161,11 @@ func (r *rehearsal) readBooks(ctx context.Context) error {
 	settled := ctx.Err() == nil && r.Lapses
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalLimit)
 	defer cancel()
+	if !settled {
+		r.enter(finishing)
+		r.books.WaitForConfirms(ctx, finishTime)
+	}
+	r.enter(checking)
 	final, err := r.books.Final(ctx, settled)
 	r.history.Final = final
 	return errors.Join(err, r.books.Retire(ctx))

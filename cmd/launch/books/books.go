@@ -168,6 +168,33 @@ func (b *Books) Retire(ctx context.Context) error {
 	return nil
 }
 
+// WaitForConfirms waits until no confirm is under way any more, for so long at most. A buyer is told what the ledger has
+// decided, while Redis may be told later: by a supervisor, within its lease of some seconds.
+func (b *Books) WaitForConfirms(ctx context.Context, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for b.isConfirming(ctx) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// isConfirming tells whether a confirm is known to be under way.
+func (b *Books) isConfirming(ctx context.Context) bool {
+	found := false
+	err := pages(ctx, func(token string) (string, error) {
+		got, err := b.admin.ListHolds(ctx, &pb.ListHoldsRequest{
+			AllotmentId: b.Allotment, States: []pb.HoldState{pb.HoldState_HOLD_STATE_CONFIRMING}, PageSize: pageSize, PageToken: token,
+		})
+		found = found || len(got.GetHolds()) > 0
+		return got.GetNextPageToken(), err
+	})
+	return found && err == nil
+}
+
 // Final reads everything that the server has on its books. settled: no hold is live and no confirm under way any more.
 func (b *Books) Final(ctx context.Context, settled bool) (*history.Final, error) {
 	f := &history.Final{Settled: settled}
@@ -239,7 +266,9 @@ func (b *Books) reconcile(ctx context.Context, f *history.Final) error {
 	f.Findings = nil
 	got, err := b.admin.ReconcileAllotment(ctx, &pb.ReconcileAllotmentRequest{AllotmentId: b.Allotment})
 	for _, finding := range got.GetFindings() {
-		f.Findings = append(f.Findings, finding.GetWhat())
+		f.Findings = append(f.Findings, history.Finding{
+			What: finding.GetWhat(), Buyer: finding.GetBuyerId(), Difference: finding.GetDifference(),
+		})
 	}
 	return err
 }

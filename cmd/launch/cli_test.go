@@ -25,6 +25,9 @@ func TestUsage(t *testing.T) {
 		"a second address without port": {"--addr=localhost:1,b", `--addr is "b", must be HOST:PORT`},
 		"a port that is none":           {"--addr=localhost:65536", `--addr is "localhost:65536", must be HOST:PORT with a port`},
 		"an admin address without port": {"--admin-addr=b", `--admin-addr is "b", must be HOST:PORT`},
+		"a token in the clear":          {"--addr=127.0.0.1:1,example.org:1 --token-file=x", `--token-file (HOLDFAST_TOKEN_FILE): would be sent to "example.org:1" in the clear`},
+		"an operator's in the clear":    {"--admin-addr=example.org:1 --token-file=x", `would be sent to "example.org:1" in the clear`},
+		"a certificate without a key":   {"closed --cert-file=x", "--cert-file (HOLDFAST_CERT_FILE) and --key-file (HOLDFAST_KEY_FILE): give both or none"},
 		"no connections":                {"--connections=0", "--connections is 0, must be from 1 to 1,000"},
 		"a server that is no process":   {"--server-pid=-4", "--server-pid is -4, must be from 0"},
 		"a Redis that is no process":    {"--redis-pid=-4", "--redis-pid is -4, must be from 0"},
@@ -110,7 +113,7 @@ func TestHelp(t *testing.T) {
 	}{
 		{nil, []string{"onsale", "Exit code 0"}},
 		{[]string{"--help"}, []string{"onsale", "steady", "second-round", "closed", "compare", "window", "Exit code 0"}},
-		{[]string{"help", "onsale"}, []string{"(default 200000)", "--time-scale", "--report", "(default true)"}},
+		{[]string{"help", "onsale"}, []string{"(default 200000)", "--time-scale", "--report", "(default true)", "$HOLDFAST_TOKEN_FILE"}},
 		{[]string{"steady", "--help"}, []string{"(default 60000)", "(default 100000)"}},
 		{[]string{"closed", "--help"}, []string{"--in-flight", "--redis-pid"}},
 	} {
@@ -142,7 +145,7 @@ func TestNobodyServes(t *testing.T) {
 		says string
 	}{
 		{[]string{"--addr=" + address}, "--addr: no Holdfast answers: connect to " + address},
-		{[]string{"closed", "--addr=" + address}, "create allotment"},
+		{[]string{"closed", "--addr=" + address}, "--addr: no Holdfast answers: connect to " + address},
 	} {
 		t.Setenv(asLaunch, "1")
 		var out, errOut strings.Builder

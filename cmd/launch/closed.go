@@ -12,12 +12,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 
+	"github.com/holdfast-inventory/holdfast/cmd/caller"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/flags"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/result"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/wire"
 )
 
 // closedCommand compares the highest rate with that of a server that decides nothing, round by round in turn.
@@ -85,7 +87,14 @@ func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOu
 		return err
 	}
 	defer func() { _ = noop.stop() }() // it has been used
-	b, allotments, err := c.open(ctx)
+	credentials, access, err := c.enter()
+	if err != nil {
+		return err
+	}
+	if err := load.Reach(ctx, c.Addr, access); err != nil {
+		return unreachable(err)
+	}
+	b, allotments, err := c.open(ctx, credentials)
 	if err != nil {
 		return err
 	}
@@ -94,15 +103,15 @@ func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOu
 	for n := range c.Rounds {
 		fmt.Fprintf(errOut, "round %d of %d\n", n+1, c.Rounds)
 		noopPIDs := map[string]int{"server": noop.command.Process.Pid}
-		if err := c.round(ctx, &found.Noop, []string{"launch-noop"}, []string{noop.address}, noopPIDs); err != nil {
+		if err := c.round(ctx, &found.Noop, []string{"launch-noop"}, []string{noop.address}, wire.Access{}, noopPIDs); err != nil {
 			return err
 		}
 		if len(c.Addr) > 1 || len(allotments) > 1 {
-			if err := c.round(ctx, &found.First, allotments[:1], c.Addr[:1], c.watched()); err != nil {
+			if err := c.round(ctx, &found.First, allotments[:1], c.Addr[:1], access, c.watched()); err != nil {
 				return err
 			}
 		}
-		if err := c.round(ctx, &found.Holdfast, allotments, c.Addr, c.watched()); err != nil {
+		if err := c.round(ctx, &found.Holdfast, allotments, c.Addr, access, c.watched()); err != nil {
 			return err
 		}
 	}
@@ -124,21 +133,29 @@ func (c *closedCommand) noopHolds() int64 {
 }
 
 // open opens allotments with enough stock for every hold, or with ten units that are all held.
-func (c *closedCommand) open(ctx context.Context) (*books.Books, []string, error) {
+func (c *closedCommand) open(ctx context.Context, credentials *caller.Credentials) (*books.Books, []string, error) {
 	start := time.Now()
-	b, err := books.Open(c.Addr[0], c.AdminAddr, "", func() time.Duration { return time.Since(start) })
+	allotments := []string{allotmentID("closed")}
+	b, err := books.Open(c.Addr[0], c.AdminAddr, allotments[0], func() time.Duration { return time.Since(start) }, credentials.DialOptions()...)
 	if err != nil {
 		return nil, nil, err
 	}
-	allotments := []string{allotmentID("closed")}
 	for n := 1; n < c.Allotments; n++ {
 		allotments = append(allotments, fmt.Sprintf("%s-%d", allotments[0], n))
 	}
-	if err := each(ctx, b, allotments, c.create); err != nil {
+	if err := c.begin(ctx, b, allotments); err != nil {
 		b.Close()
 		return nil, nil, err
 	}
 	return b, allotments, nil
+}
+
+// begin opens the sales, if this caller may sell.
+func (c *closedCommand) begin(ctx context.Context, b *books.Books, allotments []string) error {
+	if err := b.MaySell(ctx); err != nil {
+		return err
+	}
+	return each(ctx, b, allotments, c.create)
 }
 
 func (c *closedCommand) create(ctx context.Context, b *books.Books) error {
@@ -167,14 +184,14 @@ func each(ctx context.Context, b *books.Books, allotments []string, do func(cont
 }
 
 // round plays one more round.
-func (c *closedCommand) round(ctx context.Context, rounds *[]result.Round, allotments, addresses []string, pids map[string]int) error {
+func (c *closedCommand) round(ctx context.Context, rounds *[]result.Round, allotments, addresses []string, access wire.Access, pids map[string]int) error {
 	want := codes.OK
 	if c.Kind == "refusals" {
 		want = codes.FailedPrecondition
 	}
 	c.played++ // each round has buyers of its own: those of an earlier one have their holds
 	loop := &load.Closed{
-		Allotments: allotments, Addresses: addresses, Connections: c.Connections, InFlight: c.InFlight, Warm: c.Warm, Duration: c.Duration,
+		Allotments: allotments, Addresses: addresses, Access: access, Connections: c.Connections, InFlight: c.InFlight, Warm: c.Warm, Duration: c.Duration,
 		Plan: load.NewPlan(load.Crowd{Seed: c.Seed + c.played}), Want: want,
 	}
 	watch := machine.NewWatch(pids)

@@ -46,16 +46,22 @@ func (w *waiter) String() string {
 	return w.text.String()
 }
 
+// buildHoldfast returns where the program is.
+func buildHoldfast(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "holdfast")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "../holdfast").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return program
+}
+
 // startHoldfast builds holdfast, starts it on private stores, and returns its address.
 func startHoldfast(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	program := filepath.Join(t.TempDir(), "holdfast")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "../holdfast").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	server := exec.CommandContext(context.WithoutCancel(ctx), program, "dev", "--ephemeral", "--grpc-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0")
+	server := exec.CommandContext(context.WithoutCancel(ctx), buildHoldfast(ctx, t), "dev", "--ephemeral", "--grpc-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0")
 	log := &waiter{found: make(chan string, 1)}
 	server.Stderr = log
 	if err := server.Start(); err != nil {

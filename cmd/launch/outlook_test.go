@@ -62,7 +62,7 @@ func TestPhases(t *testing.T) {
 		{finishing, "  waiting up to 5 s for confirms under way  0/s"},
 		{checking, "  checking  0/s"},
 	} {
-		r.enter(test.next)
+		r.begin(test.next)
 		if got := progressLine(r.now(), load.Progress{}, 0, nil); !strings.HasPrefix(got, test.want) {
 			t.Errorf("got %q, want %q", got, test.want)
 		}

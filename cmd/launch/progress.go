@@ -31,7 +31,7 @@ func (p phase) waits() string {
 	}[p]
 }
 
-func (r *rehearsal) enter(next phase) {
+func (r *rehearsal) begin(next phase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.phase = max(r.phase, next)

@@ -122,26 +122,25 @@ func (r *rehearsal) usage(watch *machine.Watch, open *load.Open, begin time.Dura
 
 // play opens the sale, sends the load, and judges it by the server's books when it is over.
 func (r *rehearsal) play(ctx context.Context) error {
+	credentials, access, err := r.enter()
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	r.open = &load.Open{
-		Plan: r.plan, Allotment: allotmentID(r.preset), Addresses: r.Addr, Connections: r.Connections, Retries: r.Retries, Start: start,
+		Plan: r.plan, Allotment: allotmentID(r.preset), Addresses: r.Addr, Access: access, Connections: r.Connections, Retries: r.Retries, Start: start,
 	}
 	r.result.Allotment, r.result.Started = r.open.Allotment, start
-	b, err := books.Open(r.Addr[0], r.AdminAddr, r.open.Allotment, r.open.Now)
+	b, err := books.Open(r.Addr[0], r.AdminAddr, r.open.Allotment, r.open.Now, credentials.DialOptions()...)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
 	r.books = b
 	if err := r.open.Connect(ctx); err != nil { // first, since it fails at once where nothing listens
-		return fmt.Errorf("--addr: no Holdfast answers: %w; `make run` starts one", err)
+		return unreachable(err)
 	}
-	creating, cancel := context.WithTimeout(ctx, createLimit)
-	defer cancel()
-	if err := b.Create(creating, r.Capacity, r.scaled()); err != nil {
-		if r.AdminAddr != "" {
-			err = fmt.Errorf("--admin-addr %s: %w", r.AdminAddr, err)
-		}
+	if err := r.create(ctx); err != nil {
 		return err
 	}
 	stopProgress := r.showProgress(r.preset, r.open)
@@ -156,16 +155,30 @@ func (r *rehearsal) play(ctx context.Context) error {
 	return nil
 }
 
+// create opens the sale, if this caller may sell.
+func (r *rehearsal) create(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, createLimit)
+	defer cancel()
+	if err := r.books.MaySell(ctx); err != nil {
+		return err
+	}
+	err := r.books.Create(ctx, r.Capacity, r.scaled())
+	if err != nil && r.AdminAddr != "" {
+		err = fmt.Errorf("--admin-addr %s: %w", r.AdminAddr, err)
+	}
+	return err
+}
+
 // readBooks reads what the server has on its books in the end, and closes the allotment.
 func (r *rehearsal) readBooks(ctx context.Context) error {
 	settled := ctx.Err() == nil && r.Lapses
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalLimit)
 	defer cancel()
 	if !settled {
-		r.enter(finishing)
+		r.begin(finishing)
 		r.books.WaitForConfirms(ctx, finishTime)
 	}
-	r.enter(checking)
+	r.begin(checking)
 	final, err := r.books.Final(ctx, settled)
 	r.history.Final = final
 	return errors.Join(err, r.books.Retire(ctx))
@@ -179,13 +192,13 @@ func (r *rehearsal) send(ctx context.Context) {
 	watcher.Go(func() { r.books.Watch(watching, every, r.note) })
 
 	begin := r.open.Now() + lead
-	sent := time.AfterFunc(lead+r.Duration, func() { r.enter(paying) })
+	sent := time.AfterFunc(lead+r.Duration, func() { r.begin(paying) })
 	usage := r.usage(machine.NewWatch(r.watched()), r.open, begin)
 	r.history = history.History{
 		Allotment: r.open.Allotment, Capacity: r.Capacity, Window: r.scaled(), Buyer: r.plan.Buyer, Calls: r.open.Run(ctx, begin),
 	}
 	sent.Stop()
-	r.enter(lapsing)
+	r.begin(lapsing)
 	r.waitForLapses(ctx)
 	stopWatching()
 	watcher.Wait()

@@ -29,15 +29,16 @@ const (
 type Books struct {
 	Allotment string
 
-	conns []*grpc.ClientConn
-	admin pb.AdminServiceClient
-	stock pb.InventoryServiceClient
-	clock func() time.Duration
+	options []grpc.DialOption
+	conns   []*grpc.ClientConn
+	admin   pb.AdminServiceClient
+	stock   pb.InventoryServiceClient
+	clock   func() time.Duration
 }
 
-// Open connects. admin is the address of AdminService; empty: it is at address.
-func Open(address, admin, allotment string, clock func() time.Duration) (*Books, error) {
-	b := &Books{Allotment: allotment, clock: clock}
+// Open connects, in the clear unless the options say otherwise. admin is the address of AdminService; empty: it is at address.
+func Open(address, admin, allotment string, clock func() time.Duration, options ...grpc.DialOption) (*Books, error) {
+	b := &Books{Allotment: allotment, clock: clock, options: append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)}
 	conn, err := b.connect(address)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func (b *Books) Of(allotment string) *Books {
 }
 
 func (b *Books) connect(address string) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(address, b.options...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
@@ -92,7 +93,7 @@ func (b *Books) Create(ctx context.Context, capacity int64, window time.Duration
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("create allotment %s: %w", b.Allotment, err)
+		return fmt.Errorf("create allotment %s: %w", b.Allotment, explained(err))
 	}
 	return nil
 }

@@ -150,12 +150,19 @@ func (c *closedCommand) open(ctx context.Context, credentials *caller.Credential
 	return b, allotments, nil
 }
 
-// begin opens the sales, if this caller may sell.
+// begin opens the sales, if this caller may sell, and every server sells of them.
 func (c *closedCommand) begin(ctx context.Context, b *books.Books, allotments []string) error {
 	if err := b.MaySell(ctx); err != nil {
 		return err
 	}
-	return each(ctx, b, allotments, c.create)
+	err := each(ctx, b, allotments, c.create)
+	if err == nil {
+		err = c.knownEverywhere(ctx, b)
+	}
+	if errors.Is(err, books.ErrOtherStores) {
+		err = errors.Join(err, retire(ctx, b, allotments))
+	}
+	return err
 }
 
 func (c *closedCommand) create(ctx context.Context, b *books.Books) error {

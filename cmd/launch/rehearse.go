@@ -155,16 +155,22 @@ func (r *rehearsal) play(ctx context.Context) error {
 	return nil
 }
 
-// create opens the sale, if this caller may sell.
+// create opens the sale, if this caller may sell, and every server sells of it.
 func (r *rehearsal) create(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, createLimit)
+	creating, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
-	if err := r.books.MaySell(ctx); err != nil {
+	if err := r.books.MaySell(creating); err != nil {
 		return err
 	}
-	err := r.books.Create(ctx, r.Capacity, r.scaled())
+	err := r.books.Create(creating, r.Capacity, r.scaled())
 	if err != nil && r.AdminAddr != "" {
 		err = fmt.Errorf("--admin-addr %s: %w", r.AdminAddr, err)
+	}
+	if err == nil {
+		err = r.knownEverywhere(creating, r.books)
+	}
+	if errors.Is(err, books.ErrOtherStores) {
+		err = errors.Join(err, retire(ctx, r.books, []string{r.books.Allotment}))
 	}
 	return err
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/cmd/caller"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/flags"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
@@ -16,7 +18,7 @@ import (
 
 // target is where the load goes.
 type target struct {
-	Addr      []string `name:"addr" default:"127.0.0.1:50051" placeholder:"HOST:PORT,..." help:"Where Holdfast serves; several are used in turn."`
+	Addr      []string `name:"addr" default:"127.0.0.1:50051" placeholder:"HOST:PORT,..." help:"Where Holdfast serves; several, which must share their stores, are used in turn."`
 	AdminAddr string   `name:"admin-addr" placeholder:"HOST:PORT" help:"Where operators' calls (AdminService) are answered, if elsewhere."`
 
 	caller.Settings `embed:""`
@@ -53,6 +55,14 @@ func (t *target) enter() (*caller.Credentials, wire.Access, error) {
 		return nil, wire.Access{}, err
 	}
 	return c, wire.Access{TLS: c.TLS, Authorization: c.Authorization}, nil
+}
+
+// knownEverywhere says which address does not know what was created by way of the first, or of --admin-addr.
+func (t *target) knownEverywhere(ctx context.Context, b *books.Books) error {
+	if err := b.KnownAt(ctx, t.Addr[1:]); err != nil {
+		return fmt.Errorf("--addr: %w", err)
+	}
+	return nil
 }
 
 // unreachable says that no connection was made.

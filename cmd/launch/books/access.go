@@ -2,6 +2,7 @@ package books
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/codes"
@@ -21,6 +22,37 @@ func (b *Books) MaySell(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("call as a checkout: %w", explained(err))
+}
+
+// ErrOtherStores means that an allotment was created, and is not known where it is to be sold.
+var ErrOtherStores = errors.New("these addresses do not serve the same stores")
+
+// KnownAt says at which of the addresses the allotment is not known: what is sold there would not be on these books.
+func (b *Books) KnownAt(ctx context.Context, addresses []string) error {
+	for _, address := range addresses {
+		conn, err := b.connect(address)
+		if err != nil {
+			return err
+		}
+		if err := b.known(ctx, pb.NewInventoryServiceClient(conn)); err != nil {
+			return fmt.Errorf("%s: %w", address, err)
+		}
+	}
+	return nil
+}
+
+// known waits until a service answers for the allotment.
+func (b *Books) known(ctx context.Context, at pb.InventoryServiceClient) error {
+	err := insist(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, readLimit)
+		defer cancel()
+		_, err := at.GetAvailability(ctx, &pb.GetAvailabilityRequest{AllotmentId: b.Allotment})
+		return err
+	})
+	if status.Code(err) == codes.NotFound {
+		return fmt.Errorf("allotment %s is not known there, just after it was created: %w", b.Allotment, ErrOtherStores)
+	}
+	return err
 }
 
 func isKeptOut(err error) bool {

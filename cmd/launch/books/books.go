@@ -87,10 +87,7 @@ func (b *Books) Create(ctx context.Context, capacity int64, window time.Duration
 		return err
 	})
 	if err == nil {
-		err = insist(ctx, func() error {
-			_, err := b.Stock(ctx)
-			return err
-		})
+		err = b.known(ctx, b.stock)
 	}
 	if err != nil {
 		return fmt.Errorf("create allotment %s: %w", b.Allotment, explained(err))

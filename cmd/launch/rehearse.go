@@ -272,7 +272,7 @@ func (r *rehearsal) judge() {
 	if res.Noop != nil && res.Noop.Decisions.P99 > 0 {
 		res.Noop.Ratio = res.Decisions.P99 / res.Noop.Decisions.P99
 	}
-	over := result.LastAnswer(h.Calls)
+	over := result.LastFirstAnswer(h.Calls)
 	for _, s := range h.Stocks {
 		if s.Sent >= over {
 			after := result.StockOf(s)

@@ -70,6 +70,20 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestLastFirstAnswer: tries after the first do not count, as what is said of it says.
+func TestLastFirstAnswer(t *testing.T) {
+	calls := []*history.Call{
+		{Answered: 3 * time.Second, Outcome: history.Trouble},
+		{Answered: 2 * time.Second, Outcome: history.Refused},
+		{Answered: 4 * time.Second, Outcome: history.Refused, Attempt: 1},
+		{Answered: 5 * time.Second, Outcome: history.Done, Kind: history.ConfirmHold},
+		{Sent: 6 * time.Second},
+	}
+	if last := LastFirstAnswer(calls); last != 3*time.Second {
+		t.Errorf("%v, want 3 s", last)
+	}
+}
+
 func TestOutcomes(t *testing.T) {
 	h := forge()
 	repeat := *h.Calls[5]
@@ -131,7 +145,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, want := range []string{
 		"launch onsale on 127.0.0.1:1, 127.0.0.1:2, allotment launch-test", "hold refused ALL_HELD", "809", "p99.9", "decisions", "confirms",
-		"no-op", "sent late by", "held + sold = 100 of 100", "paid for: 50.0 %", "busy 87.0 %, steal 1.2 %", "launch 0.02 cores\n", "launch 0.02 cores (22.0 us",
+		"no-op", "sent late by", "when the first try of each request had its answer (later ones may not): 0 available", "held + sold = 100 of 100", "paid for: 50.0 %", "busy 87.0 %, steal 1.2 %", "launch 0.02 cores\n", "launch 0.02 cores (22.0 us",
 		"R1  never oversold", "R6  conservation", "NOT KNOWN", "could not be read", "could NOT be FOUND OUT", "oversold 0, valid refusals 0",
 		"R7  quick", "NOT MET", "1,000 buyers: 909 told yes or no, 91 never; p99 20.0 ms, 0 of 999 answers took more than 100 ms; 50 paid, 0 of them never told",
 	} {

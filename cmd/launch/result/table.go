@@ -61,7 +61,7 @@ func (r *Result) notes() []string {
 		lines = append(lines, fmt.Sprintf("p99 of decisions: %.2f times the no-op's", r.Noop.Ratio))
 	}
 	if s := r.AfterLoad; s != nil {
-		lines = append(lines, fmt.Sprintf("at %s s, after the last answer to a request: %s available, %s held, %s sold; held + sold = %s of %s",
+		lines = append(lines, fmt.Sprintf("at %s s, when the first try of each request had its answer (later ones may not): %s available, %s held, %s sold; held + sold = %s of %s",
 			figures.Short(s.Seconds), figures.Count(s.Available), figures.Count(s.Held), figures.Count(s.Sold), figures.Count(s.Held+s.Sold), figures.Count(s.Capacity)))
 	}
 	if s := r.End; s != nil {

@@ -230,6 +230,10 @@ func TestJSON(t *testing.T) {
 	if err != nil || seen.HoldsGranted != 100 || seen.HoldsConfirmed != 50 || seen.Window != 20*time.Second {
 		t.Errorf("window reads %+v, %v", seen, err)
 	}
+	// Nobody was refused a confirm in it; the buyers who were never told are those of r.
+	if want := (window.Unserved{Buyers: 1000, NeverTold: 91}); seen.Unserved != want {
+		t.Errorf("window reads %+v, want %+v", seen.Unserved, want)
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ func printTable(out io.Writer, l Launch, windows []Window, seen *Run) error {
 	if seen != nil {
 		fmt.Fprintf(&b, "Seen in the run: %s holds granted, %s confirmed: %.1f %%. Its buyers were simulated: %s %% of them were to pay.\n",
 			figures.Count(seen.HoldsGranted), figures.Count(seen.HoldsConfirmed), 100*seen.Seen().Completion, number(100*seen.Completion))
+		b.WriteString(seen.warning())
 		if seen.Scale != 1 {
 			fmt.Fprintf(&b, "A hold lasted %s in it, which stands for %s.\n", seconds(time.Duration(seen.Scale*float64(seen.Window))), seconds(seen.Window))
 		}

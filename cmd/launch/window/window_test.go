@@ -2,6 +2,7 @@ package window
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -71,6 +72,31 @@ A hold lasted 4.5 s in it, which stands for 45.5 s.
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestARunThatServedBadly: the share that was seen is too low then, and that is said with its causes.
+func TestARunThatServedBadly(t *testing.T) {
+	t.Parallel()
+	const run = `{"settings": {"requests": 30000, "seconds": 60, "capacity": 700, "time_scale": 1}, "holds": {"granted": 2000, "confirmed": 500, "window_seconds": 45},
+		"served": {"buyers": 30000, "told": %d, "paying": 1500, "paying_told": %d}, "outcomes": [{"name": "refused", "call": "confirm", "why": "HOLD_LAPSED", "calls": %d},
+		{"name": "refused", "call": "hold", "why": "ALL_HELD", "calls": 9000}, {"name": "trouble", "call": "confirm", "why": "RESULT_UNKNOWN", "calls": 9000}]}`
+	for name, test := range map[string]struct {
+		told, payingTold, lapsed int
+		want                     string
+	}{
+		"nearly all were served": {29970, 1498, 2, ""},
+		"many were never told":   {22000, 1500, 0, "8,000 of 30,000 buyers were never told whether they have a hold."},
+		"many paid in vain":      {30000, 1400, 900, "100 paid and were never told whether it is a sale, 900 paid and were refused with HOLD_LAPSED."},
+	} {
+		got, err := launchOf(t, "--from="+runOf(t, fmt.Sprintf(run, test.told, test.payingTold, test.lapsed)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, warning, warned := strings.Cut(got, "That share is TOO LOW, since the run could not serve everybody: ")
+		if warned != (test.want != "") || !strings.HasPrefix(warning, test.want) {
+			t.Errorf("%s: no %q in:\n%s", name, test.want, got)
+		}
 	}
 }
 

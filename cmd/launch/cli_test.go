@@ -149,9 +149,7 @@ func TestNobodyServes(t *testing.T) {
 	} {
 		t.Setenv(asLaunch, "1")
 		var out, errOut strings.Builder
-		ctx, cancel := contextFor(t)
-		defer cancel()
-		if code := run(ctx, test.args, &out, &errOut); code != exitError || !strings.Contains(errOut.String(), test.says) {
+		if code := run(t.Context(), test.args, &out, &errOut); code != exitError || !strings.Contains(errOut.String(), test.says) {
 			t.Errorf("%v: exit code %d, %s", test.args, code, errOut.String())
 		}
 	}

@@ -22,6 +22,11 @@ import (
 	"github.com/holdfast-inventory/holdfast/cmd/launch/wire"
 )
 
+var (
+	errNoRound   = errors.New("interrupted before a round was finished: there is nothing to tell")
+	errFewRounds = errors.New("interrupted: the rounds that were finished were compared, not all")
+)
+
 // closedCommand compares the highest rate with that of a server that decides nothing, round by round in turn.
 type closedCommand struct {
 	target `embed:""`
@@ -69,53 +74,77 @@ func (c *closedCommand) counts() time.Duration {
 func (c *closedCommand) Run(ctx context.Context, out, errOut io.Writer) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	found := &result.Closed{Kind: c.Kind, Started: time.Now(), InFlight: c.InFlight, Seconds: c.Duration.Seconds()}
-	if err := c.measure(ctx, found, errOut); err != nil {
+	err := c.measure(ctx, found, errOut)
+	finished := found.Finished()
+	found.Interrupted = ctx.Err() != nil && finished < c.Rounds
+	switch {
+	case found.Interrupted && finished == 0:
+		return errors.Join(errNoRound, err)
+	case found.Interrupted:
+		err = errors.Join(errFewRounds, err)
+	case err != nil:
 		return err
 	}
 	found.Compare()
-	err := errors.Join(found.Print(out), found.Check())
+	err = errors.Join(found.Print(out), found.Check(), err)
 	if c.JSON != "" {
 		err = errors.Join(err, found.Write(c.JSON))
 	}
 	return err
 }
 
-// measure plays the rounds. Of several servers or allotments the first is also asked alone, to tell what the others add.
+// measure opens the sales, and plays the rounds. That it was interrupted is no error here.
 func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOut io.Writer) (err error) {
-	noop, err := startNoop(c.noopHolds())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = noop.stop() }() // it has been used
 	credentials, access, err := c.enter()
 	if err != nil {
 		return err
 	}
 	if err := load.Reach(ctx, c.Addr, access); err != nil {
-		return unreachable(err)
+		return unlessDone(ctx, unreachable(err))
 	}
 	b, allotments, err := c.open(ctx, credentials)
 	if err != nil {
-		return err
+		return unlessDone(ctx, err)
 	}
 	defer b.Close()
 	defer func() { err = errors.Join(err, retire(ctx, b, allotments)) }()
+	noop, err := startNoop(c.noopHolds())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = noop.stop() }() // it has been used
 	for n := range c.Rounds {
 		fmt.Fprintf(errOut, "round %d of %d\n", n+1, c.Rounds)
-		noopPIDs := map[string]int{"server": noop.command.Process.Pid}
-		if err := c.round(ctx, &found.Noop, []string{"launch-noop"}, []string{noop.address}, wire.Access{}, noopPIDs); err != nil {
-			return err
-		}
-		if len(c.Addr) > 1 || len(allotments) > 1 {
-			if err := c.round(ctx, &found.First, allotments[:1], c.Addr[:1], access, c.watched()); err != nil {
-				return err
-			}
-		}
-		if err := c.round(ctx, &found.Holdfast, allotments, c.Addr, access, c.watched()); err != nil {
-			return err
+		if err := c.playOnEach(ctx, found, noop, allotments, access); err != nil {
+			return unlessDone(ctx, err)
 		}
 	}
 	return nil
+}
+
+// unlessDone leaves out an error that comes of an interrupt, which is told otherwise.
+func unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// playOnEach plays a round on each server. Of several servers or allotments the first is also asked alone, to tell what the
+// others add.
+func (c *closedCommand) playOnEach(
+	ctx context.Context, found *result.Closed, noop *noopProcess, allotments []string, access wire.Access,
+) error {
+	noopPIDs := map[string]int{"server": noop.command.Process.Pid}
+	if err := c.round(ctx, &found.Noop, []string{"launch-noop"}, []string{noop.address}, wire.Access{}, noopPIDs); err != nil {
+		return err
+	}
+	if len(c.Addr) > 1 || len(allotments) > 1 {
+		if err := c.round(ctx, &found.First, allotments[:1], c.Addr[:1], access, c.watched()); err != nil {
+			return err
+		}
+	}
+	return c.round(ctx, &found.Holdfast, allotments, c.Addr, access, c.watched())
 }
 
 // retire closes the allotments, also after an interrupt.

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -160,5 +163,60 @@ func TestInterrupted(t *testing.T) {
 	}
 	if !server.closed() {
 		t.Error("the allotment is left open")
+	}
+}
+
+// untilWritten interrupts when a text has been written.
+type untilWritten struct {
+	strings.Builder
+
+	text      string
+	interrupt context.CancelFunc
+}
+
+func (w *untilWritten) Write(p []byte) (int, error) {
+	n, err := w.Builder.Write(p)
+	if strings.Contains(w.String(), w.text) {
+		w.interrupt()
+	}
+	return n, err
+}
+
+// TestClosedInterrupted: rounds that were finished are told, as what they are, and where there is none, that is.
+func TestClosedInterrupted(t *testing.T) {
+	t.Setenv(asLaunch, "1")
+	for round, says := range map[string]struct{ out, errOut, file string }{
+		"round 1 of 9": {"", "launch: interrupted before a round was finished: there is nothing to tell\n", ""},
+		"round 2 of 9": {"INTERRUPTED: only the rounds that were finished\nholds, 8 in flight, 1 rounds", "launch: interrupted: the rounds that were finished", `"interrupted": true`},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		server, address := startCareless(t)
+		file := filepath.Join(t.TempDir(), "closed.json")
+		out, errOut := &strings.Builder{}, &untilWritten{text: round, interrupt: cancel}
+		args := []string{"closed", "--addr=" + address, "--kind=holds", "--in-flight=8", "--duration=50ms", "--warm-up=10ms", "--rounds=9", "--json=" + file}
+		if code := run(ctx, args, out, errOut); code != exitError || !server.closed() {
+			t.Errorf("exit code %d, closed %t", code, server.closed())
+		}
+		written, _ := os.ReadFile(file) // there is none if there is nothing to tell
+		mustSay(t, out.String(), says.out)
+		mustSay(t, errOut.String(), says.errOut)
+		mustSay(t, string(written), says.file)
+		if (out.Len() == 0) != (says.out == "") || strings.Contains(errOut.String(), "context canceled") {
+			t.Errorf("%s:\n%s%s", round, out, errOut)
+		}
+	}
+}
+
+// TestInterruptedBeforeTheLoad: that nothing was judged is said plainly.
+func TestInterruptedBeforeTheLoad(t *testing.T) {
+	t.Setenv(asLaunch, "1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, address := startCareless(t)
+	errOut := &untilWritten{text: "no-op ", interrupt: cancel}
+	code := run(ctx, []string{"onsale", "--addr=" + address, "--requests=100", "--duration=1m", "--noop"}, io.Discard, errOut)
+	if code != exitError || !strings.Contains(errOut.String(), "launch: interrupted before the launch began") {
+		t.Errorf("exit code %d: %s", code, errOut)
 	}
 }

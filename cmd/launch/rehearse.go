@@ -34,6 +34,7 @@ const (
 var (
 	errBroken   = errors.New("a promise was broken")
 	errNotKnown = errors.New("whether every promise was kept could not be found out")
+	errNotBegun = errors.New("interrupted before the launch began: there is nothing to judge")
 	errCut      = errors.New("interrupted: what had been sent was judged, not the whole launch")
 )
 
@@ -62,15 +63,23 @@ func rehearse(ctx context.Context, preset string, s *crowdSettings, out, errOut 
 	r.result = result.Result{Preset: preset, Addresses: s.Addr, Settings: s.settings(), Started: time.Now()}
 	if s.Noop {
 		if err := r.measureNoop(ctx); err != nil {
-			return err
+			return beforeLoad(ctx, err)
 		}
 	}
 	if err := r.play(ctx); err != nil {
-		return err
+		return beforeLoad(ctx, err)
 	}
 	err := r.tell(out)
 	if r.result.Interrupted {
 		err = errors.Join(err, errCut)
+	}
+	return err
+}
+
+// beforeLoad says of an error that came before anything was asked for whether an interrupt is its cause.
+func beforeLoad(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errNotBegun
 	}
 	return err
 }
@@ -97,11 +106,14 @@ func (r *rehearsal) measureNoop(ctx context.Context) error {
 	stop := r.showProgress("no-op", open)
 	calls := open.Run(ctx, begin)
 	stop()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	n.Usage = usage()
 	n.Rates = result.RatesOf(calls, begin, r.Duration, r.Requests)
 	n.Decisions, n.Late = result.Decisions(calls), result.Late(calls)
 	r.result.Noop = n
-	return ctx.Err()
+	return nil
 }
 
 // usage reads what is used while requests are sent, from begin on.

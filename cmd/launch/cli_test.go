@@ -30,6 +30,8 @@ func TestUsage(t *testing.T) {
 		"a certificate without a key":   {"closed --cert-file=x", "--cert-file (HOLDFAST_CERT_FILE) and --key-file (HOLDFAST_KEY_FILE): give both or none"},
 		"no connections":                {"--connections=0", "--connections is 0, must be from 1 to 1,000"},
 		"a server that is no process":   {"--server-pid=-4", "--server-pid is -4, must be from 0"},
+		"a server that is not there":    {"--server-pid=2147483647", "--server-pid is 2147483647, and there is no such process"},
+		"a Redis that is not there":     {"closed --redis-pid=2147483647", "--redis-pid is 2147483647, and there is no such process"},
 		"a Redis that is no process":    {"--redis-pid=-4", "--redis-pid is -4, must be from 0"},
 		"a seed below 0":                {"--seed=-1", `--seed: expected a valid 64 bit uint but got "-1"`},
 

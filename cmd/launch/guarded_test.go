@@ -79,7 +79,7 @@ func TestGuarded(t *testing.T) {
 		"nobody":                           {onsale, []string{"--ca-file=" + serverCert}, []string{"neither a client certificate nor a bearer token", needs}},
 		"who trusts others":                {onsale, []string{"--tls"}, []string{"--addr: no Holdfast answers: ", "certificate"}},
 		"no token":                         {onsale, []string{"--token-file=" + serverCert}, []string{"--token-file: " + serverCert + " does not hold a token"}},
-		"in the clear":                     {closed, nil, []string{"--addr: no Holdfast answers: "}},
+		"in the clear":                     {closed, nil, []string{"--addr: no Holdfast answers: ", "wants TLS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut strings.Builder

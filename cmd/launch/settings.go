@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/cmd/caller"
@@ -44,7 +43,7 @@ func (t *target) check() error {
 		all = append(all, errors.New(problem))
 	}
 	all = append(all, flags.Count("--connections", t.Connections, 1, 1000),
-		flags.Count("--server-pid", t.ServerPID, 0, math.MaxInt32), flags.Count("--redis-pid", t.RedisPID, 0, math.MaxInt32))
+		flags.Process("--server-pid", t.ServerPID), flags.Process("--redis-pid", t.RedisPID))
 	return errors.Join(all...)
 }
 

@@ -146,7 +146,7 @@ func TestTable(t *testing.T) {
 	for _, want := range []string{
 		"launch onsale on 127.0.0.1:1, 127.0.0.1:2, allotment launch-test", "hold refused ALL_HELD", "809", "p99.9", "decisions", "confirms",
 		"no-op", "sent late by", "when the first try of each request had its answer (later ones may not): 0 available", "held + sold = 100 of 100", "paid for: 50.0 %", "busy 87.0 %, steal 1.2 %", "launch 0.02 cores\n", "launch 0.02 cores (22.0 us",
-		"R1  never oversold", "R6  conservation", "NOT KNOWN", "could not be read", "could NOT be FOUND OUT", "oversold 0, valid refusals 0",
+		"R1  never oversold", "R6  conservation", "NOT KNOWN", "could not be read", "could NOT be FOUND OUT", "oversold 0; 809 refused, 0 of them while enough was free",
 		"R7  quick", "NOT MET", "1,000 buyers: 909 told yes or no, 91 never; p99 20.0 ms, 0 of 999 answers took more than 100 ms; 50 paid, 0 of them never told",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -141,8 +141,8 @@ func (r *Result) printVerdict(out io.Writer) error {
 	for _, doubt := range r.Doubts() {
 		fmt.Fprintln(out, "  R7:", doubt)
 	}
-	_, err := fmt.Fprintf(out, "\n%s; oversold %d, valid refusals %d (refused although enough was free)\n",
-		r.Headline(), r.Verdict.Oversold, r.Verdict.ValidRefusals)
+	_, err := fmt.Fprintf(out, "\n%s; oversold %s; %s refused, %s of them while enough was free\n",
+		r.Headline(), figures.Count(r.Verdict.Oversold), figures.Count(r.Verdict.Refusals), figures.Count(r.Verdict.ValidRefusals))
 	return err
 }
 

@@ -20,7 +20,7 @@ func printTable(out io.Writer, l Launch, windows []Window, seen *Run) error {
 		fmt.Fprintf(&b, "Gone in %.3f s, after %s requests; the other %s must be told so.\n",
 			l.DrainTime().Seconds(), figures.Count(l.RequestsByDrain()), figures.Count(max(0, l.Requests-l.RequestsByDrain())))
 	} else {
-		fmt.Fprintf(&b, "Not gone in the rush: %.0f items are held.\n", l.Held())
+		fmt.Fprintf(&b, "Not gone in the rush: %s items are held.\n", figures.Count(l.Held()))
 	}
 	if seen != nil {
 		fmt.Fprintf(&b, "Seen in the run: %s holds granted, %s confirmed: %.1f %%. Its buyers were simulated: %s %% of them were to pay.\n",

@@ -113,6 +113,15 @@ func TestMoreStockThanDemand(t *testing.T) {
 	}
 }
 
+// TestThousandsAreApart: as in every other number.
+func TestThousandsAreApart(t *testing.T) {
+	t.Parallel()
+	got, err := launchOf(t, "--requests=3000")
+	if err != nil || !strings.Contains(got, "Not gone in the rush: 4,200 items are held.") {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
 func TestWrongWindowsAreNamed(t *testing.T) {
 	t.Parallel()
 	for arg, want := range map[string]string{

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -122,11 +124,15 @@ func TestAccessDenied(t *testing.T) {
 			_ = socket.Close()
 		}
 	}()
+	metrics := httptest.NewServer(http.NotFoundHandler())
+	defer metrics.Close()
 	for name, test := range map[string]struct {
 		address string
 		access  Access
 		says    string
 	}{
+		"TLS that is wanted":               {guarded, Access{}, "as a server does that wants TLS"},
+		"a port for HTTP/1":                {metrics.Listener.Addr().String(), Access{}, "no gRPC is answered there: it speaks HTTP/1"},
 		"an authority that is not trusted": {guarded, Access{TLS: &tls.Config{MinVersion: tls.VersionTLS12}}, "certificate"},
 		"no HTTP/2":                        {l.Addr().String(), Access{TLS: trusting}, "no application protocol"},
 		"a token that cannot be read":      {guarded, Access{TLS: client, Authorization: func() (string, error) { return "", os.ErrNotExist }}, "not exist"},

@@ -100,7 +100,8 @@ func connect(ctx context.Context, client *Client, s *slot) (*conn, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, errors.Join(err, socket.Close())
+		_ = socket.Close() // the reader may have closed it
+		return nil, err
 	}
 	return c, nil
 }

@@ -1,11 +1,14 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"syscall"
 
 	"golang.org/x/net/http2"
 )
@@ -45,4 +48,16 @@ func (a Access) header() (string, error) {
 		err = fmt.Errorf("the authorization has %d bytes, must have at most %d", len(header), maxAuthorization)
 	}
 	return header, err
+}
+
+// stranger says what a server is that did not begin as one of HTTP/2 does, by what it sent.
+func (c *conn) stranger(sent []byte, err error) error {
+	switch {
+	case bytes.HasPrefix(sent, []byte("HTTP/1.")):
+		return errors.New("no gRPC is answered there: it speaks HTTP/1, as the port for metrics and probes does")
+	case len(sent) == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) && c.client.options.Access.TLS == nil:
+		return fmt.Errorf("it ended the connection without a word, as a server does that wants TLS: %w", err)
+	default:
+		return err
+	}
 }

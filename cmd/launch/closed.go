@@ -124,10 +124,12 @@ func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOu
 
 // unlessDone leaves out an error that comes of an interrupt, which is told otherwise.
 func unlessDone(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // playOnEach plays a round on each server. Of several servers or allotments the first is also asked alone, to tell what the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -53,8 +55,7 @@ func allowing(counts map[string]*atomic.Int64) grpc.UnaryServerInterceptor {
 	}
 }
 
-// TestAccess: calls of both methods are encrypted and have the header, a short one and one that the table of headers would
-// hold only by pushing out others.
+// TestAccess: calls of both methods are encrypted and have the header, a short one and a long one.
 func TestAccess(t *testing.T) {
 	server, client := guard(t)
 	for name, token := range map[string]string{"short": "Bearer a", "long": "Bearer " + strings.Repeat("abc", 1100)} {
@@ -82,6 +83,30 @@ func TestAccess(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnyToken: whatever its length and the server's table of headers, every block says what it should. Some of these tokens
+// would push other entries out of the table that blocks name.
+func TestAnyToken(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		length, table := random.IntN(4000), uint32(smallTable+random.IntN(4096-smallTable))
+		b := newBlocks("127.0.0.1:12345", "https", "Bearer "+strings.Repeat("x", length), methods())
+		got := map[string]string{}
+		decoder := hpack.NewDecoder(4096, func(f hpack.HeaderField) { got[f.Name] = f.Value })
+		for call := range 50 {
+			if call == 3 {
+				b.limit(table)
+				decoder.SetAllowedMaxDynamicTableSize(table)
+			}
+			clear(got)
+			method := random.IntN(len(b.methods))
+			_, err := decoder.Write(b.of(method))
+			if ended := decoder.Close(); err != nil || ended != nil || got[":path"] != b.methods[method].Path || got["authorization"] != b.authorization {
+				t.Fatalf("token of %d bytes, table of %d: call %d has %d headers, %v, %v", length, table, call, len(got), err, ended)
+			}
+		}
 	}
 }
 

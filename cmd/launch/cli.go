@@ -117,10 +117,17 @@ func withNumbers(args []string) []string {
 	return all
 }
 
-// settingHelp is what help says of a setting: its meaning and default.
+// settingHelp is what help says of a setting: its meaning, default and variable. A variable's value is never shown.
 func settingHelp(setting *kong.Value) string {
+	var notes []string
 	if setting.HasDefault && setting.Default != "" {
-		return strings.TrimSuffix(setting.Help, ".") + " (default " + setting.Default + ")."
+		notes = append(notes, "default "+setting.Default)
 	}
-	return setting.Help
+	for _, variable := range setting.Tag.Envs {
+		notes = append(notes, "$"+variable)
+	}
+	if len(notes) == 0 {
+		return setting.Help
+	}
+	return strings.TrimSuffix(setting.Help, ".") + " (" + strings.Join(notes, ", ") + ")."
 }

@@ -25,8 +25,13 @@ func TestUsage(t *testing.T) {
 		"a second address without port": {"--addr=localhost:1,b", `--addr is "b", must be HOST:PORT`},
 		"a port that is none":           {"--addr=localhost:65536", `--addr is "localhost:65536", must be HOST:PORT with a port`},
 		"an admin address without port": {"--admin-addr=b", `--admin-addr is "b", must be HOST:PORT`},
+		"a token in the clear":          {"--addr=127.0.0.1:1,example.org:1 --token-file=x", `--token-file (HOLDFAST_TOKEN_FILE): would be sent to "example.org:1" in the clear`},
+		"an operator's in the clear":    {"--admin-addr=example.org:1 --token-file=x", `would be sent to "example.org:1" in the clear`},
+		"a certificate without a key":   {"closed --cert-file=x", "--cert-file (HOLDFAST_CERT_FILE) and --key-file (HOLDFAST_KEY_FILE): give both or none"},
 		"no connections":                {"--connections=0", "--connections is 0, must be from 1 to 1,000"},
 		"a server that is no process":   {"--server-pid=-4", "--server-pid is -4, must be from 0"},
+		"a server that is not there":    {"--server-pid=2147483647", "--server-pid is 2147483647, and there is no such process"},
+		"a Redis that is not there":     {"closed --redis-pid=2147483647", "--redis-pid is 2147483647, and there is no such process"},
 		"a Redis that is no process":    {"--redis-pid=-4", "--redis-pid is -4, must be from 0"},
 		"a seed below 0":                {"--seed=-1", `--seed: expected a valid 64 bit uint but got "-1"`},
 
@@ -110,7 +115,7 @@ func TestHelp(t *testing.T) {
 	}{
 		{nil, []string{"onsale", "Exit code 0"}},
 		{[]string{"--help"}, []string{"onsale", "steady", "second-round", "closed", "compare", "window", "Exit code 0"}},
-		{[]string{"help", "onsale"}, []string{"(default 200000)", "--time-scale", "--report", "(default true)"}},
+		{[]string{"help", "onsale"}, []string{"(default 200000)", "--time-scale", "--report", "(default true)", "$HOLDFAST_TOKEN_FILE"}},
 		{[]string{"steady", "--help"}, []string{"(default 60000)", "(default 100000)"}},
 		{[]string{"closed", "--help"}, []string{"--in-flight", "--redis-pid"}},
 	} {
@@ -142,13 +147,11 @@ func TestNobodyServes(t *testing.T) {
 		says string
 	}{
 		{[]string{"--addr=" + address}, "--addr: no Holdfast answers: connect to " + address},
-		{[]string{"closed", "--addr=" + address}, "create allotment"},
+		{[]string{"closed", "--addr=" + address}, "--addr: no Holdfast answers: connect to " + address},
 	} {
 		t.Setenv(asLaunch, "1")
 		var out, errOut strings.Builder
-		ctx, cancel := contextFor(t)
-		defer cancel()
-		if code := run(ctx, test.args, &out, &errOut); code != exitError || !strings.Contains(errOut.String(), test.says) {
+		if code := run(t.Context(), test.args, &out, &errOut); code != exitError || !strings.Contains(errOut.String(), test.says) {
 			t.Errorf("%v: exit code %d, %s", test.args, code, errOut.String())
 		}
 	}

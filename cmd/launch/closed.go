@@ -12,12 +12,19 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 
+	"github.com/holdfast-inventory/holdfast/cmd/caller"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/flags"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/result"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/wire"
+)
+
+var (
+	errNoRound   = errors.New("interrupted before a round was finished: there is nothing to tell")
+	errFewRounds = errors.New("interrupted: the rounds that were finished were compared, not all")
 )
 
 // closedCommand compares the highest rate with that of a server that decides nothing, round by round in turn.
@@ -67,46 +74,79 @@ func (c *closedCommand) counts() time.Duration {
 func (c *closedCommand) Run(ctx context.Context, out, errOut io.Writer) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	found := &result.Closed{Kind: c.Kind, Started: time.Now(), InFlight: c.InFlight, Seconds: c.Duration.Seconds()}
-	if err := c.measure(ctx, found, errOut); err != nil {
+	err := c.measure(ctx, found, errOut)
+	finished := found.Finished()
+	found.Interrupted = ctx.Err() != nil && finished < c.Rounds
+	switch {
+	case found.Interrupted && finished == 0:
+		return errors.Join(errNoRound, err)
+	case found.Interrupted:
+		err = errors.Join(errFewRounds, err)
+	case err != nil:
 		return err
 	}
 	found.Compare()
-	err := errors.Join(found.Print(out), found.Check())
+	err = errors.Join(found.Print(out), found.Check(), err)
 	if c.JSON != "" {
 		err = errors.Join(err, found.Write(c.JSON))
 	}
 	return err
 }
 
-// measure plays the rounds. Of several servers or allotments the first is also asked alone, to tell what the others add.
+// measure opens the sales, and plays the rounds. That it was interrupted is no error here.
 func (c *closedCommand) measure(ctx context.Context, found *result.Closed, errOut io.Writer) (err error) {
+	credentials, access, err := c.enter()
+	if err != nil {
+		return err
+	}
+	if err := load.Reach(ctx, c.Addr, access); err != nil {
+		return unlessDone(ctx, unreachable(err))
+	}
+	b, allotments, err := c.open(ctx, credentials)
+	if err != nil {
+		return unlessDone(ctx, err)
+	}
+	defer b.Close()
+	defer func() { err = errors.Join(err, retire(ctx, b, allotments)) }()
 	noop, err := startNoop(c.noopHolds())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = noop.stop() }() // it has been used
-	b, allotments, err := c.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	defer func() { err = errors.Join(err, retire(ctx, b, allotments)) }()
 	for n := range c.Rounds {
 		fmt.Fprintf(errOut, "round %d of %d\n", n+1, c.Rounds)
-		noopPIDs := map[string]int{"server": noop.command.Process.Pid}
-		if err := c.round(ctx, &found.Noop, []string{"launch-noop"}, []string{noop.address}, noopPIDs); err != nil {
-			return err
-		}
-		if len(c.Addr) > 1 || len(allotments) > 1 {
-			if err := c.round(ctx, &found.First, allotments[:1], c.Addr[:1], c.watched()); err != nil {
-				return err
-			}
-		}
-		if err := c.round(ctx, &found.Holdfast, allotments, c.Addr, c.watched()); err != nil {
-			return err
+		if err := c.playOnEach(ctx, found, noop, allotments, access); err != nil {
+			return unlessDone(ctx, err)
 		}
 	}
 	return nil
+}
+
+// unlessDone leaves out an error that comes of an interrupt, which is told otherwise.
+func unlessDone(ctx context.Context, err error) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+		return err
+	}
+}
+
+// playOnEach plays a round on each server. Of several servers or allotments the first is also asked alone, to tell what the
+// others add.
+func (c *closedCommand) playOnEach(
+	ctx context.Context, found *result.Closed, noop *noopProcess, allotments []string, access wire.Access,
+) error {
+	noopPIDs := map[string]int{"server": noop.command.Process.Pid}
+	if err := c.round(ctx, &found.Noop, []string{"launch-noop"}, []string{noop.address}, wire.Access{}, noopPIDs); err != nil {
+		return err
+	}
+	if len(c.Addr) > 1 || len(allotments) > 1 {
+		if err := c.round(ctx, &found.First, allotments[:1], c.Addr[:1], access, c.watched()); err != nil {
+			return err
+		}
+	}
+	return c.round(ctx, &found.Holdfast, allotments, c.Addr, access, c.watched())
 }
 
 // retire closes the allotments, also after an interrupt.
@@ -124,21 +164,36 @@ func (c *closedCommand) noopHolds() int64 {
 }
 
 // open opens allotments with enough stock for every hold, or with ten units that are all held.
-func (c *closedCommand) open(ctx context.Context) (*books.Books, []string, error) {
+func (c *closedCommand) open(ctx context.Context, credentials *caller.Credentials) (*books.Books, []string, error) {
 	start := time.Now()
-	b, err := books.Open(c.Addr[0], c.AdminAddr, "", func() time.Duration { return time.Since(start) })
+	allotments := []string{allotmentID("closed")}
+	b, err := books.Open(c.Addr[0], c.AdminAddr, allotments[0], func() time.Duration { return time.Since(start) }, credentials.DialOptions()...)
 	if err != nil {
 		return nil, nil, err
 	}
-	allotments := []string{allotmentID("closed")}
 	for n := 1; n < c.Allotments; n++ {
 		allotments = append(allotments, fmt.Sprintf("%s-%d", allotments[0], n))
 	}
-	if err := each(ctx, b, allotments, c.create); err != nil {
+	if err := c.begin(ctx, b, allotments); err != nil {
 		b.Close()
 		return nil, nil, err
 	}
 	return b, allotments, nil
+}
+
+// begin opens the sales, if this caller may sell, and every server sells of them.
+func (c *closedCommand) begin(ctx context.Context, b *books.Books, allotments []string) error {
+	if err := b.MaySell(ctx); err != nil {
+		return err
+	}
+	err := each(ctx, b, allotments, c.create)
+	if err == nil {
+		err = c.knownEverywhere(ctx, b)
+	}
+	if errors.Is(err, books.ErrOtherStores) {
+		err = errors.Join(err, retire(ctx, b, allotments))
+	}
+	return err
 }
 
 func (c *closedCommand) create(ctx context.Context, b *books.Books) error {
@@ -167,14 +222,14 @@ func each(ctx context.Context, b *books.Books, allotments []string, do func(cont
 }
 
 // round plays one more round.
-func (c *closedCommand) round(ctx context.Context, rounds *[]result.Round, allotments, addresses []string, pids map[string]int) error {
+func (c *closedCommand) round(ctx context.Context, rounds *[]result.Round, allotments, addresses []string, access wire.Access, pids map[string]int) error {
 	want := codes.OK
 	if c.Kind == "refusals" {
 		want = codes.FailedPrecondition
 	}
 	c.played++ // each round has buyers of its own: those of an earlier one have their holds
 	loop := &load.Closed{
-		Allotments: allotments, Addresses: addresses, Connections: c.Connections, InFlight: c.InFlight, Warm: c.Warm, Duration: c.Duration,
+		Allotments: allotments, Addresses: addresses, Access: access, Connections: c.Connections, InFlight: c.InFlight, Warm: c.Warm, Duration: c.Duration,
 		Plan: load.NewPlan(load.Crowd{Seed: c.Seed + c.played}), Want: want,
 	}
 	watch := machine.NewWatch(pids)

@@ -46,16 +46,22 @@ func (w *waiter) String() string {
 	return w.text.String()
 }
 
+// buildHoldfast returns where the program is.
+func buildHoldfast(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "holdfast")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "../holdfast").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return program
+}
+
 // startHoldfast builds holdfast, starts it on private stores, and returns its address.
 func startHoldfast(t *testing.T) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	program := filepath.Join(t.TempDir(), "holdfast")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "../holdfast").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	server := exec.CommandContext(context.WithoutCancel(ctx), program, "dev", "--ephemeral", "--grpc-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0")
+	server := exec.CommandContext(context.WithoutCancel(ctx), buildHoldfast(ctx, t), "dev", "--ephemeral", "--grpc-addr=127.0.0.1:0", "--http-addr=127.0.0.1:0")
 	log := &waiter{found: make(chan string, 1)}
 	server.Stderr = log
 	if err := server.Start(); err != nil {
@@ -112,7 +118,7 @@ func TestEndToEnd(t *testing.T) {
 	t.Run("onsale", func(t *testing.T) { testOnsale(t, address) })
 	t.Run("second round", func(t *testing.T) {
 		out := launch(t, "second-round", "--addr="+address, "--requests=1000", "--duration=2500ms", "--capacity=50", "--window=10s", "--completion=0.3")
-		mustSay(t, out, "launch second-round", "valid refusals 0")
+		mustSay(t, out, "launch second-round", "refused, 0 of them while enough was free")
 	})
 	t.Run("steady", func(t *testing.T) {
 		out := launch(t, "steady", "--addr="+address, "--requests=300", "--duration=1s", "--capacity=1000", "--window=10s", "--no-lapses")
@@ -166,7 +172,7 @@ func testOnsale(t *testing.T, address string) {
 	file, page := filepath.Join(t.TempDir(), "run.json"), filepath.Join(t.TempDir(), "run.html")
 	out := launch(t, "--addr="+address+","+address, "--requests=2000", "--duration=1s", "--capacity=50", "--window=10s", "--noop",
 		"--repeat=0.1", "--json="+file, "--report="+page)
-	mustSay(t, out, "launch onsale", "hold granted", "no-op", "oversold 0, valid refusals 0")
+	mustSay(t, out, "launch onsale", "hold granted", "no-op", "oversold 0; ", " refused, 0 of them while enough was free")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

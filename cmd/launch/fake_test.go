@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"io"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,12 +64,14 @@ func (s *careless) ConfirmHold(_ context.Context, r *pb.ConfirmHoldRequest) (*pb
 	return &pb.ConfirmHoldResponse{Sale: s.sales[h.GetId()]}, nil
 }
 
-func (s *careless) ListHolds(context.Context, *pb.ListHoldsRequest) (*pb.ListHoldsResponse, error) {
-	r := &pb.ListHoldsResponse{}
+func (s *careless) ListHolds(_ context.Context, r *pb.ListHoldsRequest) (*pb.ListHoldsResponse, error) {
+	list := &pb.ListHoldsResponse{}
 	for _, h := range s.holds {
-		r.Holds = append(r.Holds, h)
+		if len(r.GetStates()) == 0 || slices.Contains(r.GetStates(), h.GetState()) {
+			list.Holds = append(list.Holds, h)
+		}
 	}
-	return r, nil
+	return list, nil
 }
 
 func (s *careless) ListSales(context.Context, *pb.ListSalesRequest) (*pb.ListSalesResponse, error) {
@@ -100,20 +106,32 @@ func (s *careless) ReconcileAllotment(context.Context, *pb.ReconcileAllotmentReq
 	return &pb.ReconcileAllotmentResponse{Findings: []*pb.Finding{{What: "it was never counted"}}}, nil
 }
 
+func newCareless() *careless {
+	return &careless{holds: map[string]*pb.Hold{}, sales: map[string]*pb.Sale{}}
+}
+
 // startCareless serves carelessly, and returns the address.
 func startCareless(t *testing.T) (*careless, string) {
+	t.Helper()
+	s := newCareless()
+	return s, serveFake(t, func(to grpc.ServiceRegistrar) {
+		pb.RegisterInventoryServiceServer(to, s)
+		pb.RegisterAdminServiceServer(to, s)
+	})
+}
+
+// serveFake serves, and returns the address.
+func serveFake(t *testing.T, register func(grpc.ServiceRegistrar), options ...grpc.ServerOption) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &careless{holds: map[string]*pb.Hold{}, sales: map[string]*pb.Sale{}}
-	server := grpc.NewServer()
-	pb.RegisterInventoryServiceServer(server, s)
-	pb.RegisterAdminServiceServer(server, s)
+	server := grpc.NewServer(options...)
+	register(server)
 	go func() { _ = server.Serve(l) }() // ends with Stop
 	t.Cleanup(server.Stop)
-	return s, l.Addr().String()
+	return l.Addr().String()
 }
 
 // TestBrokenPromise: a server that oversells is caught, and the exit code says so.
@@ -145,5 +163,60 @@ func TestInterrupted(t *testing.T) {
 	}
 	if !server.closed() {
 		t.Error("the allotment is left open")
+	}
+}
+
+// untilWritten interrupts when a text has been written.
+type untilWritten struct {
+	strings.Builder
+
+	text      string
+	interrupt context.CancelFunc
+}
+
+func (w *untilWritten) Write(p []byte) (int, error) {
+	n, err := w.Builder.Write(p)
+	if strings.Contains(w.String(), w.text) {
+		w.interrupt()
+	}
+	return n, err
+}
+
+// TestClosedInterrupted: rounds that were finished are told, as what they are, and where there is none, that is.
+func TestClosedInterrupted(t *testing.T) {
+	t.Setenv(asLaunch, "1")
+	for round, says := range map[string]struct{ out, errOut, file string }{
+		"round 1 of 9": {"", "launch: interrupted before a round was finished: there is nothing to tell\n", ""},
+		"round 2 of 9": {"INTERRUPTED: only the rounds that were finished\nholds, 8 in flight, 1 rounds", "launch: interrupted: the rounds that were finished", `"interrupted": true`},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		server, address := startCareless(t)
+		file := filepath.Join(t.TempDir(), "closed.json")
+		out, errOut := &strings.Builder{}, &untilWritten{text: round, interrupt: cancel}
+		args := []string{"closed", "--addr=" + address, "--kind=holds", "--in-flight=8", "--duration=50ms", "--warm-up=10ms", "--rounds=9", "--json=" + file}
+		if code := run(ctx, args, out, errOut); code != exitError || !server.closed() {
+			t.Errorf("exit code %d, closed %t", code, server.closed())
+		}
+		written, _ := os.ReadFile(file) // there is none if there is nothing to tell
+		mustSay(t, out.String(), says.out)
+		mustSay(t, errOut.String(), says.errOut)
+		mustSay(t, string(written), says.file)
+		if (out.Len() == 0) != (says.out == "") || strings.Contains(errOut.String(), "context canceled") {
+			t.Errorf("%s:\n%s%s", round, out, errOut)
+		}
+	}
+}
+
+// TestInterruptedBeforeTheLoad: that nothing was judged is said plainly.
+func TestInterruptedBeforeTheLoad(t *testing.T) {
+	t.Setenv(asLaunch, "1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, address := startCareless(t)
+	errOut := &untilWritten{text: "no-op ", interrupt: cancel}
+	code := run(ctx, []string{"onsale", "--addr=" + address, "--requests=100", "--duration=1m", "--noop"}, io.Discard, errOut)
+	if code != exitError || !strings.Contains(errOut.String(), "launch: interrupted before the launch began") {
+		t.Errorf("exit code %d: %s", code, errOut)
 	}
 }

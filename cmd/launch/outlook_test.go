@@ -59,9 +59,10 @@ func TestPhases(t *testing.T) {
 		{paying, "  waiting for late answers and payments  0/s"},
 		{lapsing, "  waiting for lapses  0/s"},
 		{paying, "  waiting for lapses  0/s"},
+		{finishing, "  waiting up to 5 s for confirms under way  0/s"},
 		{checking, "  checking  0/s"},
 	} {
-		r.enter(test.next)
+		r.begin(test.next)
 		if got := progressLine(r.now(), load.Progress{}, 0, nil); !strings.HasPrefix(got, test.want) {
 			t.Errorf("got %q, want %q", got, test.want)
 		}

@@ -19,15 +19,19 @@ const (
 	asking phase = iota
 	paying
 	lapsing
+	finishing
 	checking
 )
 
 // waits is what a rehearsal waits for; empty while requests come.
 func (p phase) waits() string {
-	return [...]string{asking: "", paying: "waiting for late answers and payments", lapsing: "waiting for lapses", checking: "checking"}[p]
+	return [...]string{
+		asking: "", paying: "waiting for late answers and payments", lapsing: "waiting for lapses",
+		finishing: "waiting up to " + about(finishTime) + " for confirms under way", checking: "checking",
+	}[p]
 }
 
-func (r *rehearsal) enter(next phase) {
+func (r *rehearsal) begin(next phase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.phase = max(r.phase, next)

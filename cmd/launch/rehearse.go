@@ -15,23 +15,19 @@ import (
 	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/machine"
-	"github.com/holdfast-inventory/holdfast/cmd/launch/report"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/result"
 )
 
 const (
 	createLimit = 30 * time.Second
-	finalLimit  = 2 * time.Minute
 	lead        = 100 * time.Millisecond // between the first reading of the stock and the first request
 	readings    = 400                    // of the stock, while requests come
-	// After the last deadline, in which a supervisor also ends confirms whose callers were told RESULT_UNKNOWN.
-	settleTime  = 3 * time.Second
-	settlePause = 200 * time.Millisecond
 )
 
 var (
 	errBroken   = errors.New("a promise was broken")
 	errNotKnown = errors.New("whether every promise was kept could not be found out")
+	errNotBegun = errors.New("interrupted before the launch began: there is nothing to judge")
 	errCut      = errors.New("interrupted: what had been sent was judged, not the whole launch")
 )
 
@@ -60,15 +56,23 @@ func rehearse(ctx context.Context, preset string, s *crowdSettings, out, errOut 
 	r.result = result.Result{Preset: preset, Addresses: s.Addr, Settings: s.settings(), Started: time.Now()}
 	if s.Noop {
 		if err := r.measureNoop(ctx); err != nil {
-			return err
+			return beforeLoad(ctx, err)
 		}
 	}
 	if err := r.play(ctx); err != nil {
-		return err
+		return beforeLoad(ctx, err)
 	}
 	err := r.tell(out)
 	if r.result.Interrupted {
 		err = errors.Join(err, errCut)
+	}
+	return err
+}
+
+// beforeLoad says of an error that came before anything was asked for whether an interrupt is its cause.
+func beforeLoad(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errNotBegun
 	}
 	return err
 }
@@ -95,11 +99,14 @@ func (r *rehearsal) measureNoop(ctx context.Context) error {
 	stop := r.showProgress("no-op", open)
 	calls := open.Run(ctx, begin)
 	stop()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	n.Usage = usage()
 	n.Rates = result.RatesOf(calls, begin, r.Duration, r.Requests)
 	n.Decisions, n.Late = result.Decisions(calls), result.Late(calls)
 	r.result.Noop = n
-	return ctx.Err()
+	return nil
 }
 
 // usage reads what is used while requests are sent, from begin on.
@@ -120,32 +127,30 @@ func (r *rehearsal) usage(watch *machine.Watch, open *load.Open, begin time.Dura
 
 // play opens the sale, sends the load, and judges it by the server's books when it is over.
 func (r *rehearsal) play(ctx context.Context) error {
+	credentials, access, err := r.enter()
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	r.open = &load.Open{
-		Plan: r.plan, Allotment: allotmentID(r.preset), Addresses: r.Addr, Connections: r.Connections, Retries: r.Retries, Start: start,
+		Plan: r.plan, Allotment: allotmentID(r.preset), Addresses: r.Addr, Access: access, Connections: r.Connections, Retries: r.Retries, Start: start,
 	}
 	r.result.Allotment, r.result.Started = r.open.Allotment, start
-	b, err := books.Open(r.Addr[0], r.AdminAddr, r.open.Allotment, r.open.Now)
+	b, err := books.Open(r.Addr[0], r.AdminAddr, r.open.Allotment, r.open.Now, credentials.DialOptions()...)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
 	r.books = b
 	if err := r.open.Connect(ctx); err != nil { // first, since it fails at once where nothing listens
-		return fmt.Errorf("--addr: no Holdfast answers: %w; `make run` starts one", err)
+		return unreachable(err)
 	}
-	creating, cancel := context.WithTimeout(ctx, createLimit)
-	defer cancel()
-	if err := b.Create(creating, r.Capacity, r.scaled()); err != nil {
-		if r.AdminAddr != "" {
-			err = fmt.Errorf("--admin-addr %s: %w", r.AdminAddr, err)
-		}
+	if err := r.create(ctx); err != nil {
 		return err
 	}
 	stopProgress := r.showProgress(r.preset, r.open)
 	r.send(ctx)
 	r.result.Interrupted = ctx.Err() != nil
-	r.enter(checking)
 	err = r.readBooks(ctx)
 	r.judge()
 	stopProgress()
@@ -155,14 +160,24 @@ func (r *rehearsal) play(ctx context.Context) error {
 	return nil
 }
 
-// readBooks reads what the server has on its books in the end, and closes the allotment.
-func (r *rehearsal) readBooks(ctx context.Context) error {
-	settled := ctx.Err() == nil && r.Lapses
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalLimit)
+// create opens the sale, if this caller may sell, and every server sells of it.
+func (r *rehearsal) create(ctx context.Context) error {
+	creating, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
-	final, err := r.books.Final(ctx, settled)
-	r.history.Final = final
-	return errors.Join(err, r.books.Retire(ctx))
+	if err := r.books.MaySell(creating); err != nil {
+		return err
+	}
+	err := r.books.Create(creating, r.Capacity, r.scaled())
+	if err != nil && r.AdminAddr != "" {
+		err = fmt.Errorf("--admin-addr %s: %w", r.AdminAddr, err)
+	}
+	if err == nil {
+		err = r.knownEverywhere(creating, r.books)
+	}
+	if errors.Is(err, books.ErrOtherStores) {
+		err = errors.Join(err, retire(ctx, r.books, []string{r.books.Allotment}))
+	}
+	return err
 }
 
 // send sends the load while the stock is read, and waits until what was not paid for has lapsed.
@@ -173,13 +188,13 @@ func (r *rehearsal) send(ctx context.Context) {
 	watcher.Go(func() { r.books.Watch(watching, every, r.note) })
 
 	begin := r.open.Now() + lead
-	sent := time.AfterFunc(lead+r.Duration, func() { r.enter(paying) })
+	sent := time.AfterFunc(lead+r.Duration, func() { r.begin(paying) })
 	usage := r.usage(machine.NewWatch(r.watched()), r.open, begin)
 	r.history = history.History{
 		Allotment: r.open.Allotment, Capacity: r.Capacity, Window: r.scaled(), Buyer: r.plan.Buyer, Calls: r.open.Run(ctx, begin),
 	}
 	sent.Stop()
-	r.enter(lapsing)
+	r.begin(lapsing)
 	r.waitForLapses(ctx)
 	stopWatching()
 	watcher.Wait()
@@ -189,35 +204,6 @@ func (r *rehearsal) send(ctx context.Context) {
 	r.history.Stocks = r.stocks
 	r.result.Rates = result.RatesOf(r.history.Calls, begin, r.Duration, r.Requests)
 	r.result.Reconnects = r.open.Reconnects()
-}
-
-// waitForLapses waits until every deadline has passed.
-func (r *rehearsal) waitForLapses(ctx context.Context) {
-	if !r.Lapses {
-		return
-	}
-	var last time.Duration
-	for _, c := range r.history.Calls {
-		end := c.Answered
-		switch {
-		case c.Kind == history.CreateHold && c.Outcome == history.Done:
-			end += c.Hold.Remaining
-		case c.Kind == history.CreateHold && c.Outcome != history.Refused:
-			end += r.scaled() // there may be a hold that nobody was told of
-		}
-		last = max(last, end)
-	}
-	for wait := last + settleTime - r.open.Now(); ; wait = settlePause {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return
-		}
-		// After an outage, holds keep the time that they had left.
-		if s := r.lastStock(); (s != nil && s.Sent > last && s.Held == 0) || r.open.Now() > last+r.scaled()+settleTime {
-			return
-		}
-	}
 }
 
 func (r *rehearsal) note(s history.Stock) {
@@ -233,50 +219,6 @@ func (r *rehearsal) lastStock() *history.Stock {
 		return nil
 	}
 	return &r.stocks[len(r.stocks)-1]
-}
-
-// judge fills in the result.
-func (r *rehearsal) judge() {
-	h, res := &r.history, &r.result
-	res.Verdict = history.Judge(h)
-	res.Decisions, res.Confirms, res.Late = result.Decisions(h.Calls), result.Confirms(h.Calls), result.Late(h.Calls)
-	res.Outcomes = result.OutcomesOf(h)
-	res.Holds = result.HoldsOf(res.Outcomes, r.Window)
-	res.Served = result.ServedOf(h.Calls, res.Decisions)
-	res.Series = result.SeriesOf(h)
-	if res.Noop != nil && res.Noop.Decisions.P99 > 0 {
-		res.Noop.Ratio = res.Decisions.P99 / res.Noop.Decisions.P99
-	}
-	over := result.LastAnswer(h.Calls)
-	for _, s := range h.Stocks {
-		if s.Sent >= over {
-			after := result.StockOf(s)
-			res.AfterLoad = &after
-			break
-		}
-	}
-	if h.Final != nil {
-		end := result.StockOf(h.Final.Stock)
-		res.End = &end
-	}
-}
-
-// tell prints the result and writes the files that were asked for.
-func (r *rehearsal) tell(out io.Writer) error {
-	err := r.result.Print(out)
-	if r.JSON != "" {
-		err = errors.Join(err, r.result.Write(r.JSON))
-	}
-	if r.Report != "" {
-		err = errors.Join(err, report.Write(r.Report, &r.result))
-	}
-	switch v := r.result.Verdict; {
-	case v.Broken():
-		err = errors.Join(err, errBroken)
-	case !v.Kept():
-		err = errors.Join(err, errNotKnown)
-	}
-	return err
 }
 
 // allotmentID names an allotment that nobody else has.

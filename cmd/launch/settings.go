@@ -1,25 +1,31 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
+	"github.com/holdfast-inventory/holdfast/cmd/caller"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/books"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/figures"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/flags"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 	"github.com/holdfast-inventory/holdfast/cmd/launch/result"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/wire"
 )
 
 // target is where the load goes.
 type target struct {
-	Addr        []string `name:"addr" default:"127.0.0.1:50051" placeholder:"HOST:PORT,..." help:"Where Holdfast serves; several are used in turn."`
-	AdminAddr   string   `name:"admin-addr" placeholder:"HOST:PORT" help:"Where operators' calls (AdminService) are answered, if elsewhere."`
-	Connections int      `name:"connections" default:"4" placeholder:"N" help:"Connections in all."`
-	ServerPID   int      `name:"server-pid" placeholder:"PID" help:"Process of the server, to read its CPU time on this machine."`
-	RedisPID    int      `name:"redis-pid" placeholder:"PID" help:"Process of its Redis, likewise."`
-	Seed        uint64   `name:"seed" default:"1" placeholder:"N" help:"Where the random numbers start: who asks for how many, who pays, and when."`
+	Addr      []string `name:"addr" default:"127.0.0.1:50051" placeholder:"HOST:PORT,..." help:"Where Holdfast serves; several, which must share their stores, are used in turn."`
+	AdminAddr string   `name:"admin-addr" placeholder:"HOST:PORT" help:"Where operators' calls (AdminService) are answered, if elsewhere."`
+
+	caller.Settings `embed:""`
+
+	Connections int    `name:"connections" default:"4" placeholder:"N" help:"Connections in all."`
+	ServerPID   int    `name:"server-pid" placeholder:"PID" help:"Process of the server, to read its CPU time on this machine."`
+	RedisPID    int    `name:"redis-pid" placeholder:"PID" help:"Process of its Redis, likewise."`
+	Seed        uint64 `name:"seed" default:"1" placeholder:"N" help:"Where the random numbers start: who asks for how many, who pays, and when."`
 }
 
 func (t *target) check() error {
@@ -33,9 +39,34 @@ func (t *target) check() error {
 	if t.AdminAddr != "" {
 		all = append(all, flags.Address("--admin-addr", t.AdminAddr))
 	}
+	for _, problem := range t.Settings.Problems(append([]string{t.AdminAddr}, t.Addr...)...) {
+		all = append(all, errors.New(problem))
+	}
 	all = append(all, flags.Count("--connections", t.Connections, 1, 1000),
-		flags.Count("--server-pid", t.ServerPID, 0, math.MaxInt32), flags.Count("--redis-pid", t.RedisPID, 0, math.MaxInt32))
+		flags.Process("--server-pid", t.ServerPID), flags.Process("--redis-pid", t.RedisPID))
 	return errors.Join(all...)
+}
+
+// enter reads what the servers are to be shown.
+func (t *target) enter() (*caller.Credentials, wire.Access, error) {
+	c, err := t.Settings.Open()
+	if err != nil {
+		return nil, wire.Access{}, err
+	}
+	return c, wire.Access{TLS: c.TLS, Authorization: c.Authorization}, nil
+}
+
+// knownEverywhere says which address does not know what was created by way of the first, or of --admin-addr.
+func (t *target) knownEverywhere(ctx context.Context, b *books.Books) error {
+	if err := b.KnownAt(ctx, t.Addr[1:]); err != nil {
+		return fmt.Errorf("--addr: %w", err)
+	}
+	return nil
+}
+
+// unreachable says that no connection was made.
+func unreachable(err error) error {
+	return fmt.Errorf("--addr: no Holdfast answers: %w; `make run` starts one", err)
 }
 
 // watched are the processes whose CPU time is read.

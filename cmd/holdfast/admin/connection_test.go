@@ -2,60 +2,20 @@ package admin
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-inventory/holdfast/cmd/caller/callertest"
 )
-
-// pair makes a certificate that vouches for itself, for servers and clients on loopback, and returns its files.
-func pair(t *testing.T, name string) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	certFile, keyFile = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
-	write(t, certFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	write(t, keyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
-	return certFile, keyFile
-}
-
-func write(t *testing.T, file, content string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // guarded serves with TLS to clients that show this certificate and the token "marker-1".
 func (f *fake) guarded(t *testing.T, certFile, keyFile, clientFile string) string {
@@ -85,14 +45,12 @@ func (f *fake) guarded(t *testing.T, certFile, keyFile, clientFile string) strin
 
 // TestCredentials: certificates and token go where they belong, each failure names what is wrong, and no secret is printed.
 func TestCredentials(t *testing.T) {
-	certFile, keyFile := pair(t, "server")
-	clientCert, clientKey := pair(t, "operator")
-	otherCert, otherKey := pair(t, "stranger")
+	certFile, keyFile := callertest.Pair(t, "server")
+	clientCert, clientKey := callertest.Pair(t, "operator")
+	otherCert, otherKey := callertest.Pair(t, "stranger")
 	dir := t.TempDir()
-	token, wrong, empty := filepath.Join(dir, "token"), filepath.Join(dir, "wrong"), filepath.Join(dir, "empty")
-	write(t, token, "marker-1\n")
-	write(t, wrong, "marker-2")
-	write(t, empty, "marker 3\nmarker")
+	token, wrong := callertest.File(t, "token", "marker-1\n"), callertest.File(t, "wrong", "marker-2")
+	empty := callertest.File(t, "empty", "marker 3\nmarker")
 	address := (&fake{}).guarded(t, certFile, keyFile, clientCert)
 	tests := []struct{ name, flags, want string }{
 		{"all", "--ca-file=" + certFile + " --cert-file=" + clientCert + " --key-file=" + clientKey + " --token-file=" + token, ""},

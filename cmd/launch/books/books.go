@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
-	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 )
 
@@ -29,15 +28,16 @@ const (
 type Books struct {
 	Allotment string
 
-	conns []*grpc.ClientConn
-	admin pb.AdminServiceClient
-	stock pb.InventoryServiceClient
-	clock func() time.Duration
+	options []grpc.DialOption
+	conns   []*grpc.ClientConn
+	admin   pb.AdminServiceClient
+	stock   pb.InventoryServiceClient
+	clock   func() time.Duration
 }
 
-// Open connects. admin is the address of AdminService; empty: it is at address.
-func Open(address, admin, allotment string, clock func() time.Duration) (*Books, error) {
-	b := &Books{Allotment: allotment, clock: clock}
+// Open connects, in the clear unless the options say otherwise. admin is the address of AdminService; empty: it is at address.
+func Open(address, admin, allotment string, clock func() time.Duration, options ...grpc.DialOption) (*Books, error) {
+	b := &Books{Allotment: allotment, clock: clock, options: append([]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}, options...)}
 	conn, err := b.connect(address)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (b *Books) Of(allotment string) *Books {
 }
 
 func (b *Books) connect(address string) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(address, b.options...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
@@ -86,13 +86,10 @@ func (b *Books) Create(ctx context.Context, capacity int64, window time.Duration
 		return err
 	})
 	if err == nil {
-		err = insist(ctx, func() error {
-			_, err := b.Stock(ctx)
-			return err
-		})
+		err = b.known(ctx, b.stock)
 	}
 	if err != nil {
-		return fmt.Errorf("create allotment %s: %w", b.Allotment, err)
+		return fmt.Errorf("create allotment %s: %w", b.Allotment, explained(err))
 	}
 	return nil
 }
@@ -166,82 +163,6 @@ func (b *Books) Retire(ctx context.Context) error {
 		return fmt.Errorf("close allotment %s: %w", b.Allotment, err)
 	}
 	return nil
-}
-
-// Final reads everything that the server has on its books. settled: no hold is live and no confirm under way any more.
-func (b *Books) Final(ctx context.Context, settled bool) (*history.Final, error) {
-	f := &history.Final{Settled: settled}
-	for _, step := range []struct {
-		what string
-		read func(context.Context, *history.Final) error
-	}{
-		{"sales", b.sales},
-		{"holds", b.holds},
-		{"allotment", b.capacity},
-		{"reconcile", b.reconcile},
-		{"stock", func(ctx context.Context, f *history.Final) (err error) {
-			f.Stock, err = b.Stock(ctx)
-			return err
-		}},
-	} {
-		if err := insist(ctx, func() error { return step.read(ctx, f) }); err != nil {
-			return nil, fmt.Errorf("read the %s of %s: %w", step.what, b.Allotment, err)
-		}
-	}
-	return f, nil
-}
-
-func (b *Books) sales(ctx context.Context, f *history.Final) error {
-	f.Sales = nil
-	return pages(ctx, func(token string) (string, error) {
-		got, err := b.admin.ListSales(ctx, &pb.ListSalesRequest{AllotmentId: b.Allotment, PageSize: pageSize, PageToken: token})
-		for _, s := range got.GetSales() {
-			f.Sales = append(f.Sales, load.Sale(s))
-		}
-		return got.GetNextPageToken(), err
-	})
-}
-
-func (b *Books) holds(ctx context.Context, f *history.Final) error {
-	f.Holds = nil
-	return pages(ctx, func(token string) (string, error) {
-		got, err := b.admin.ListHolds(ctx, &pb.ListHoldsRequest{AllotmentId: b.Allotment, PageSize: pageSize, PageToken: token})
-		for _, h := range got.GetHolds() {
-			f.Holds = append(f.Holds, load.Hold(h))
-		}
-		return got.GetNextPageToken(), err
-	})
-}
-
-// pages reads page after page, each as often as it meets trouble.
-func pages(ctx context.Context, read func(token string) (next string, err error)) error {
-	for token := ""; ; {
-		var next string
-		if err := insist(ctx, func() (err error) {
-			next, err = read(token)
-			return err
-		}); err != nil {
-			return err
-		}
-		if token = next; token == "" {
-			return nil
-		}
-	}
-}
-
-func (b *Books) capacity(ctx context.Context, f *history.Final) error {
-	got, err := b.admin.GetAllotment(ctx, &pb.GetAllotmentRequest{AllotmentId: b.Allotment})
-	f.Capacity = got.GetAllotment().GetCapacity()
-	return err
-}
-
-func (b *Books) reconcile(ctx context.Context, f *history.Final) error {
-	f.Findings = nil
-	got, err := b.admin.ReconcileAllotment(ctx, &pb.ReconcileAllotmentRequest{AllotmentId: b.Allotment})
-	for _, finding := range got.GetFindings() {
-		f.Findings = append(f.Findings, finding.GetWhat())
-	}
-	return err
 }
 
 // insist repeats what meets trouble, until ctx is done.

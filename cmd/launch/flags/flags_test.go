@@ -2,6 +2,7 @@ package flags
 
 import (
 	"math"
+	"os"
 	"testing"
 	"time"
 )
@@ -34,7 +35,7 @@ func TestWhatIsRightIsTaken(t *testing.T) {
 	for _, err := range []error{
 		Count("--n", 1, 1, 2), Count("--n", 2, 1, 2), Number("--share", 0, 0, 1), Number("--share", 1, 0, 1),
 		Lasts("--time", time.Hour, time.Second, time.Hour), Address("--addr", "a:1"), Address("--addr", "[::1]:65535"), Address("--addr", ":50051"),
-		File("--json", ""), File("--json", t.TempDir()+"/x"),
+		Process("--pid", 0), Process("--pid", os.Getpid()), File("--json", ""), File("--json", t.TempDir()+"/x"),
 	} {
 		if err != nil {
 			t.Error(err)

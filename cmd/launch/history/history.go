@@ -129,8 +129,15 @@ type Final struct {
 	Capacity int64 // by the ledger
 	Sales    []Sale
 	Holds    []Hold
-	Findings []string // of a dry run of ReconcileAllotment
-	Settled  bool     // every deadline had passed, and every confirm was answered
+	Findings []Finding // of a dry run of ReconcileAllotment
+	Settled  bool      // every deadline had passed, and every confirm was answered
+}
+
+// Finding is a difference that a dry run of ReconcileAllotment names.
+type Finding struct {
+	What       string
+	Buyer      string // whose totals are off; empty: it is not about one buyer's
+	Difference int64  // in units: what is there less what should be
 }
 
 // History is a launch.

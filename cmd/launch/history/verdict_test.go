@@ -259,11 +259,39 @@ func TestBroken(t *testing.T) {
 		"units that do not come back": {"R6", "with every hold at its end", func(f *forged) {
 			f.Final.Stock.Available, f.Final.Stock.Held = 2, 1
 		}},
+		"what a reconcile finds of one whose confirm is under way, beyond that": {"R6", "too many units", func(f *forged) {
+			f.unfinished(2)
+			f.Final.Findings = []Finding{{What: "too many units", Buyer: f.buyer(2).ID, Difference: 1}}
+		}},
+		"what a reconcile finds of one whose confirm is not under way": {"R6", "units sold of a buyer", func(f *forged) {
+			f.unfinished(2)
+			f.Final.Findings = []Finding{{What: "units sold of a buyer", Buyer: f.buyer(0).ID, Difference: -1}}
+		}},
+		"a hold is live, and its buyer was told that it is sold": {"R3", "it is HELD", func(f *forged) {
+			f.unfinished(2)
+			f.Final.Holds[2].State = Held
+		}},
+		"a hold is cancelled, and its buyer was told that it is sold": {"R3", "it is CANCELLED", func(f *forged) {
+			f.unfinished(2)
+			f.Final.Holds[2].State = Cancelled
+		}},
+		"a hold has lapsed, and its buyer was told that it is sold": {"R3", "it is LAPSED", func(f *forged) {
+			f.unfinished(2)
+			f.Final.Holds[2].State = Lapsed
+		}},
+		"a confirm is under way when all must be at its end": {"R3", "it is CONFIRMING", func(f *forged) {
+			f.unfinished(2)
+			f.Final.Settled = true
+		}},
+		"a confirm is under way whose sale the ledger does not have": {"R3", "the ledger has no sale of it", func(f *forged) {
+			f.unfinished(2)
+			f.Final.Sales = f.Final.Sales[:1]
+		}},
 		"a capacity that has changed": {"R6", "capacity of 6", func(f *forged) {
 			f.Final.Capacity = 6
 		}},
 		"what a reconcile finds": {"R6", "one unit is missing", func(f *forged) {
-			f.Final.Findings = []string{"one unit is missing"}
+			f.Final.Findings = []Finding{{What: "one unit is missing"}}
 		}},
 	}
 	for name, test := range tests {
@@ -282,6 +310,30 @@ func TestBroken(t *testing.T) {
 				t.Error("the verdict is that all was kept")
 			}
 		})
+	}
+}
+
+// unfinished lets a buyer be told of a sale, and the books be read before its confirm is finished in Redis.
+func (f *forged) unfinished(i int) {
+	f.sold(i, ms(5000), ms(5010))
+	f.Stocks = f.Stocks[:2] // the last is of a time when it would have lapsed
+	f.Final.Settled = false
+	f.Final.Sales = append(f.Final.Sales, f.sale(i))
+	f.Final.Holds[i].State = Confirming
+	f.Final.Stock.Available, f.Final.Stock.Held = 2, 1
+}
+
+// TestUnfinished: a buyer is told what the ledger decided before Redis is, which is no breach, and is told.
+func TestUnfinished(t *testing.T) {
+	f := forge()
+	f.unfinished(2)
+	f.Final.Findings = []Finding{{What: "units sold of a buyer", Buyer: f.buyer(2).ID, Difference: -1}}
+	v := Judge(f.History)
+	for id, p := range v.broken() {
+		t.Errorf("%s: %q", id, p.Examples)
+	}
+	if facts := v.Promises[2].Facts; !strings.HasSuffix(facts, "; confirms not finished yet in the end: 1") {
+		t.Errorf("R3: %s", facts)
 	}
 }
 

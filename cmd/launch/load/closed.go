@@ -19,6 +19,7 @@ import (
 type Closed struct {
 	Allotments  []string // asked for in turn
 	Addresses   []string
+	Access      wire.Access
 	Connections int
 	InFlight    int
 	Warm        time.Duration // before it counts
@@ -67,7 +68,7 @@ func (c *Closed) Run(ctx context.Context, before, after func()) (Pace, error) {
 	}
 	c.callers = make([]closedCaller, c.InFlight)
 	client, err := wire.Dial(ctx, wire.Options{
-		Addresses: c.Addresses, Connections: c.Connections, Methods: methods(decisionLimit, confirmLimit),
+		Addresses: c.Addresses, Access: c.Access, Connections: c.Connections, Methods: methods(decisionLimit, confirmLimit),
 		Handle: c.handle, Clock: func() time.Duration { return time.Since(c.start) },
 	})
 	if err != nil {
@@ -101,6 +102,17 @@ func (c *Closed) Run(ctx context.Context, before, after func()) (Pace, error) {
 		Answers: n, Wanted: c.wanted, PerSec: float64(n) / took.Seconds(), P50: c.at(50), P99: c.at(99), From: c.from,
 		Odd: c.odd, OddText: c.text,
 	}, nil
+}
+
+// Reach says which of the addresses no connection can be made to.
+func Reach(ctx context.Context, addresses []string, access wire.Access) error {
+	client, err := wire.Dial(ctx, wire.Options{
+		Addresses: addresses, Access: access, Handle: func(*wire.Answer) {}, Clock: func() time.Duration { return 0 }, // no calls are made
+	})
+	if err == nil {
+		client.Close()
+	}
+	return err
 }
 
 func wait(ctx context.Context, d time.Duration) error {

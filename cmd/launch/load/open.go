@@ -35,6 +35,7 @@ type Open struct {
 	Plan        *Plan
 	Allotment   string
 	Addresses   []string
+	Access      wire.Access
 	Connections int
 	Retries     int       // how often a request that met trouble is repeated
 	Start       time.Time // of the clock
@@ -55,7 +56,7 @@ func (o *Open) Connect(ctx context.Context) error {
 	o.holding = make([]atomic.Bool, o.Plan.Buyers())
 	o.holds = make([]string, o.Plan.Buyers())
 	client, err := wire.Dial(ctx, wire.Options{
-		Addresses: o.Addresses, Connections: o.Connections, Methods: methods(decisionLimit, confirmLimit),
+		Addresses: o.Addresses, Access: o.Access, Connections: o.Connections, Methods: methods(decisionLimit, confirmLimit),
 		Handle: o.handle, Clock: o.Now,
 	})
 	o.client = client

@@ -118,7 +118,7 @@ func TestSelfContained(t *testing.T) {
 	if strings.Contains(page, "</script><b>") {
 		t.Error("a text has become part of the page")
 	}
-	for _, want := range []string{"a promise was BROKEN", "BROKEN 1,234 times", "what &amp; where", "2.50 times the no-op"} {
+	for _, want := range []string{"a promise was BROKEN", "BROKEN 1,234 times", "what &amp; where", "2.50 times the no-op", "when the first try of each request had its answer", "refused, 0 of them while enough was free"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q", want)
 		}

@@ -21,9 +21,11 @@ type Closed struct {
 	Started  time.Time `json:"started"`
 	InFlight int       `json:"in_flight"`
 	Seconds  float64   `json:"round_seconds"`
-	Holdfast []Round   `json:"holdfast"`
-	First    []Round   `json:"first,omitempty"` // the first of several servers, or of several allotments, alone
-	Noop     []Round   `json:"noop"`
+	// Interrupted: it was broken off, and has only the rounds that were finished by then.
+	Interrupted bool    `json:"interrupted,omitempty"`
+	Holdfast    []Round `json:"holdfast"`
+	First       []Round `json:"first,omitempty"` // the first of several servers, or of several allotments, alone
+	Noop        []Round `json:"noop"`
 
 	// Of the medians. Unset: it is not known, or there is nothing to compare.
 	Rate    *float64 `json:"rate_by_noop,omitempty"`
@@ -86,11 +88,21 @@ func (c *Closed) Compare() {
 	}
 }
 
+// Finished leaves only rounds that were finished by all servers, and returns how many.
+func (c *Closed) Finished() int {
+	n := len(c.Holdfast) // they come last
+	c.First, c.Noop = c.First[:min(n, len(c.First))], c.Noop[:n]
+	return n
+}
+
 // Write writes it as JSON.
 func (c *Closed) Write(file string) error { return write(file, c) }
 
 // Print writes it for people.
 func (c *Closed) Print(out io.Writer) error {
+	if c.Interrupted {
+		fmt.Fprintln(out, "INTERRUPTED: only the rounds that were finished")
+	}
 	fmt.Fprintf(out, "%s, %d in flight, %d rounds of %s s each; medians, least and most in brackets\n\n",
 		c.Kind, c.InFlight, len(c.Holdfast), figures.Short(c.Seconds))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -79,6 +79,19 @@ func TestClosedUnknown(t *testing.T) {
 	}
 }
 
+// TestFinished: a round that was not finished by all is left out.
+func TestFinished(t *testing.T) {
+	c := forgedClosed()
+	c.Interrupted, c.Holdfast, c.First = true, c.Holdfast[:1], c.First[:2]
+	if n := c.Finished(); n != 1 || len(c.Holdfast) != 1 || len(c.First) != 1 || len(c.Noop) != 1 {
+		t.Errorf("%d: %d, %d, %d rounds", n, len(c.Holdfast), len(c.First), len(c.Noop))
+	}
+	var out strings.Builder
+	if err := c.Print(&out); err != nil || !strings.HasPrefix(out.String(), "INTERRUPTED: only the rounds that were finished\n") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
 func TestOddAnswersAreAnError(t *testing.T) {
 	c := forgedClosed()
 	if err := c.Check(); err != nil {

@@ -105,8 +105,8 @@ func RatesOf(calls []*history.Call, begin, duration time.Duration, requests int)
 	return r
 }
 
-// LastAnswer is when the last request for a hold that was no retry was answered.
-func LastAnswer(calls []*history.Call) (last time.Duration) {
+// LastFirstAnswer is when the last first try of a request for a hold was answered.
+func LastFirstAnswer(calls []*history.Call) (last time.Duration) {
 	for _, c := range calls {
 		if c.Kind == history.CreateHold && c.Attempt == 0 && c.Outcome != history.NoAnswer {
 			last = max(last, c.Answered)

@@ -28,7 +28,8 @@ type Result struct {
 	Late      Latency   `json:"late"`      // by how much requests were sent after they should have been
 	Holds     Holds     `json:"holds"`
 	Served    Served    `json:"served"`
-	// AfterLoad is the stock when the last request was answered, End when all was over. Unset: it could not be read.
+	// AfterLoad is the stock when the first try of each request had been answered, End when all was over. Requests that met
+	// trouble are sent again, and may be answered later than AfterLoad. Unset: it could not be read.
 	AfterLoad *Stock `json:"after_load,omitempty"`
 	End       *Stock `json:"end,omitempty"`
 

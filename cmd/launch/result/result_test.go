@@ -70,6 +70,20 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestLastFirstAnswer: tries after the first do not count, as what is said of it says.
+func TestLastFirstAnswer(t *testing.T) {
+	calls := []*history.Call{
+		{Answered: 3 * time.Second, Outcome: history.Trouble},
+		{Answered: 2 * time.Second, Outcome: history.Refused},
+		{Answered: 4 * time.Second, Outcome: history.Refused, Attempt: 1},
+		{Answered: 5 * time.Second, Outcome: history.Done, Kind: history.ConfirmHold},
+		{Sent: 6 * time.Second},
+	}
+	if last := LastFirstAnswer(calls); last != 3*time.Second {
+		t.Errorf("%v, want 3 s", last)
+	}
+}
+
 func TestOutcomes(t *testing.T) {
 	h := forge()
 	repeat := *h.Calls[5]
@@ -131,8 +145,8 @@ func TestTable(t *testing.T) {
 	}
 	for _, want := range []string{
 		"launch onsale on 127.0.0.1:1, 127.0.0.1:2, allotment launch-test", "hold refused ALL_HELD", "809", "p99.9", "decisions", "confirms",
-		"no-op", "sent late by", "held + sold = 100 of 100", "paid for: 50.0 %", "busy 87.0 %, steal 1.2 %", "launch 0.02 cores\n", "launch 0.02 cores (22.0 us",
-		"R1  never oversold", "R6  conservation", "NOT KNOWN", "could not be read", "could NOT be FOUND OUT", "oversold 0, valid refusals 0",
+		"no-op", "sent late by", "when the first try of each request had its answer (later ones may not): 0 available", "held + sold = 100 of 100", "paid for: 50.0 %", "busy 87.0 %, steal 1.2 %", "launch 0.02 cores\n", "launch 0.02 cores (22.0 us",
+		"R1  never oversold", "R6  conservation", "NOT KNOWN", "could not be read", "could NOT be FOUND OUT", "oversold 0; 809 refused, 0 of them while enough was free",
 		"R7  quick", "NOT MET", "1,000 buyers: 909 told yes or no, 91 never; p99 20.0 ms, 0 of 999 answers took more than 100 ms; 50 paid, 0 of them never told",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -215,6 +229,10 @@ func TestJSON(t *testing.T) {
 	seen, err := window.Load(file)
 	if err != nil || seen.HoldsGranted != 100 || seen.HoldsConfirmed != 50 || seen.Window != 20*time.Second {
 		t.Errorf("window reads %+v, %v", seen, err)
+	}
+	// Nobody was refused a confirm in it; the buyers who were never told are those of r.
+	if want := (window.Unserved{Buyers: 1000, NeverTold: 91}); seen.Unserved != want {
+		t.Errorf("window reads %+v, want %+v", seen.Unserved, want)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

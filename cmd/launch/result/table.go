@@ -61,7 +61,7 @@ func (r *Result) notes() []string {
 		lines = append(lines, fmt.Sprintf("p99 of decisions: %.2f times the no-op's", r.Noop.Ratio))
 	}
 	if s := r.AfterLoad; s != nil {
-		lines = append(lines, fmt.Sprintf("at %s s, after the last answer to a request: %s available, %s held, %s sold; held + sold = %s of %s",
+		lines = append(lines, fmt.Sprintf("at %s s, when the first try of each request had its answer (later ones may not): %s available, %s held, %s sold; held + sold = %s of %s",
 			figures.Short(s.Seconds), figures.Count(s.Available), figures.Count(s.Held), figures.Count(s.Sold), figures.Count(s.Held+s.Sold), figures.Count(s.Capacity)))
 	}
 	if s := r.End; s != nil {
@@ -141,8 +141,8 @@ func (r *Result) printVerdict(out io.Writer) error {
 	for _, doubt := range r.Doubts() {
 		fmt.Fprintln(out, "  R7:", doubt)
 	}
-	_, err := fmt.Fprintf(out, "\n%s; oversold %d, valid refusals %d (refused although enough was free)\n",
-		r.Headline(), r.Verdict.Oversold, r.Verdict.ValidRefusals)
+	_, err := fmt.Fprintf(out, "\n%s; oversold %s; %s refused, %s of them while enough was free\n",
+		r.Headline(), figures.Count(r.Verdict.Oversold), figures.Count(r.Verdict.Refusals), figures.Count(r.Verdict.ValidRefusals))
 	return err
 }
 

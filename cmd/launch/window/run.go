@@ -18,6 +18,7 @@ type Run struct {
 	Scale  float64 // part of Window that it lasted in the run
 	// Completion is the share of buyers who were to pay.
 	Completion float64
+	Unserved   Unserved
 }
 
 // runFile is what is read of a run's JSON file. Package result writes it.
@@ -36,6 +37,18 @@ type runFile struct {
 		Confirmed     int64   `json:"confirmed"`
 		WindowSeconds float64 `json:"window_seconds"`
 	} `json:"holds"`
+	Served struct {
+		Buyers     int64 `json:"buyers"`
+		Told       int64 `json:"told"`
+		Paying     int64 `json:"paying"`
+		PayingTold int64 `json:"paying_told"`
+	} `json:"served"`
+	Outcomes []struct {
+		Name  string `json:"name"`
+		Call  string `json:"call"`
+		Why   string `json:"why"`
+		Calls int64  `json:"calls"`
+	} `json:"outcomes"`
 }
 
 // Load reads the file that a finished run wrote.
@@ -55,6 +68,7 @@ func Load(file string) (Run, error) {
 	return Run{
 		Launch:       Launch{Capacity: s.Capacity, Requests: s.Requests, Duration: ofSeconds(s.Seconds), Items: 1 + s.Two},
 		HoldsGranted: h.Granted, HoldsConfirmed: h.Confirmed, Window: ofSeconds(h.WindowSeconds), Scale: s.TimeScale, Completion: s.Completion,
+		Unserved: f.unserved(),
 	}, nil
 }
 

@@ -20,11 +20,12 @@ func printTable(out io.Writer, l Launch, windows []Window, seen *Run) error {
 		fmt.Fprintf(&b, "Gone in %.3f s, after %s requests; the other %s must be told so.\n",
 			l.DrainTime().Seconds(), figures.Count(l.RequestsByDrain()), figures.Count(max(0, l.Requests-l.RequestsByDrain())))
 	} else {
-		fmt.Fprintf(&b, "Not gone in the rush: %.0f items are held.\n", l.Held())
+		fmt.Fprintf(&b, "Not gone in the rush: %s items are held.\n", figures.Count(l.Held()))
 	}
 	if seen != nil {
 		fmt.Fprintf(&b, "Seen in the run: %s holds granted, %s confirmed: %.1f %%. Its buyers were simulated: %s %% of them were to pay.\n",
 			figures.Count(seen.HoldsGranted), figures.Count(seen.HoldsConfirmed), 100*seen.Seen().Completion, number(100*seen.Completion))
+		b.WriteString(seen.warning())
 		if seen.Scale != 1 {
 			fmt.Fprintf(&b, "A hold lasted %s in it, which stands for %s.\n", seconds(time.Duration(seen.Scale*float64(seen.Window))), seconds(seen.Window))
 		}

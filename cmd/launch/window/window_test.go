@@ -2,6 +2,7 @@ package window
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -74,6 +75,31 @@ A hold lasted 4.5 s in it, which stands for 45.5 s.
 	}
 }
 
+// TestARunThatServedBadly: the share that was seen is too low then, and that is said with its causes.
+func TestARunThatServedBadly(t *testing.T) {
+	t.Parallel()
+	const run = `{"settings": {"requests": 30000, "seconds": 60, "capacity": 700, "time_scale": 1}, "holds": {"granted": 2000, "confirmed": 500, "window_seconds": 45},
+		"served": {"buyers": 30000, "told": %d, "paying": 1500, "paying_told": %d}, "outcomes": [{"name": "refused", "call": "confirm", "why": "HOLD_LAPSED", "calls": %d},
+		{"name": "refused", "call": "hold", "why": "ALL_HELD", "calls": 9000}, {"name": "trouble", "call": "confirm", "why": "RESULT_UNKNOWN", "calls": 9000}]}`
+	for name, test := range map[string]struct {
+		told, payingTold, lapsed int
+		want                     string
+	}{
+		"nearly all were served": {29970, 1498, 2, ""},
+		"many were never told":   {22000, 1500, 0, "8,000 of 30,000 buyers were never told whether they have a hold."},
+		"many paid in vain":      {30000, 1400, 900, "100 paid and were never told whether it is a sale, 900 paid and were refused with HOLD_LAPSED."},
+	} {
+		got, err := launchOf(t, "--from="+runOf(t, fmt.Sprintf(run, test.told, test.payingTold, test.lapsed)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, warning, warned := strings.Cut(got, "That share is TOO LOW, since the run could not serve everybody: ")
+		if warned != (test.want != "") || !strings.HasPrefix(warning, test.want) {
+			t.Errorf("%s: no %q in:\n%s", name, test.want, got)
+		}
+	}
+}
+
 // TestMoreStockThanDemand: what is not asked for is neither held nor wasted.
 func TestMoreStockThanDemand(t *testing.T) {
 	t.Parallel()
@@ -84,6 +110,15 @@ func TestMoreStockThanDemand(t *testing.T) {
 	got := l.FirstRound(Window{Length: 10 * time.Second, Completion: 0.25})
 	if want := (Round{Sold: 50, Back: 150, Wasted: 1500}); got != want {
 		t.Errorf("first round %+v, want %+v", got, want)
+	}
+}
+
+// TestThousandsAreApart: as in every other number.
+func TestThousandsAreApart(t *testing.T) {
+	t.Parallel()
+	got, err := launchOf(t, "--requests=3000")
+	if err != nil || !strings.Contains(got, "Not gone in the rush: 4,200 items are held.") {
+		t.Errorf("%v\n%s", err, got)
 	}
 }
 

@@ -1,11 +1,12 @@
 // Package wire makes unary gRPC calls for very little CPU: it writes HTTP/2 frames into one buffer for each
 // connection, with header blocks that are made once, and sends many calls with one write. It is made for
-// generating load, so it does without what a caller in production needs: TLS, streams, retries, balancing,
-// tracing. Messages are at most 16 KiB.
+// generating load, so it does without what a caller in production needs: streams, retries, balancing, tracing.
+// Messages are at most 16 KiB.
 package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"sync"
@@ -33,6 +34,7 @@ type Options struct {
 	Addresses   []string // used in turn
 	Connections int      // in all; at least one for each address
 	Methods     []Method // calls name them by their place here
+	Access      Access
 
 	// Handle is told how each call ended. It runs in the goroutine that reads the connection, so what takes time
 	// delays the answers behind it. It may call Answer.Send, and Client.Send followed by Client.Flush.
@@ -41,6 +43,13 @@ type Options struct {
 	Clock func() time.Duration
 
 	lastStream uint32 // for tests: the highest stream id of a connection
+}
+
+// Access is how servers let the client in. The zero value calls in the clear, as nobody.
+type Access struct {
+	TLS *tls.Config // nil: in the clear
+	// Authorization is the header of this name that the calls of a new connection have; nil, or an empty one: none.
+	Authorization func() (string, error)
 }
 
 // Client is connections to servers. Its methods may be called from any goroutine.

@@ -25,6 +25,8 @@ const (
 	readBuffer     = 128 << 10
 	smallTable     = 2048 // a server with a smaller table of headers gets headers that use none
 	defaultStreams = 100  // until the server has said how many it takes
+	// The headers of a call are in one frame.
+	maxAuthorization = maxFrame / 2
 )
 
 // conn is one connection. The goroutine that reads it ends it and its calls.
@@ -70,14 +72,18 @@ type waiting struct {
 
 // connect dials, and waits for the server's settings.
 func connect(ctx context.Context, client *Client, s *slot) (*conn, error) {
-	var dialer net.Dialer
-	socket, err := dialer.DialContext(ctx, "tcp", s.address)
+	access := client.options.Access
+	authorization, err := access.header()
+	if err != nil {
+		return nil, err
+	}
+	socket, err := access.dial(ctx, s.address)
 	if err != nil {
 		return nil, err
 	}
 	c := &conn{
 		client: client, slot: s, net: socket,
-		headers: newBlocks(s.address, client.options.Methods),
+		headers: newBlocks(s.address, access.scheme(), authorization, client.options.Methods),
 		calls:   map[uint32]*call{},
 		nextID:  1, streams: defaultStreams, window: startWindow, initial: startWindow,
 	}
@@ -94,7 +100,8 @@ func connect(ctx context.Context, client *Client, s *slot) (*conn, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return nil, errors.Join(err, socket.Close())
+		_ = socket.Close() // the reader may have closed it
+		return nil, err
 	}
 	return c, nil
 }

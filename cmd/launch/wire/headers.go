@@ -8,20 +8,28 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-const userAgent = "holdfast-launch"
+const (
+	userAgent = "holdfast-launch"
+	// A value up to this length finds its place in the table of headers beside all others, so that none is pushed out.
+	longestInTable = 1024
+)
 
 // blocks makes the header blocks of requests. All headers of a method are always the same: from its second call
 // on, its block is some ten bytes, which name entries of the table that both ends keep.
 type blocks struct {
-	methods   []Method
-	authority string
-	encoder   *hpack.Encoder
-	buffer    bytes.Buffer
-	ready     [][]byte // by method; nil: not used yet on this connection
+	methods       []Method
+	authority     string
+	scheme        string
+	authorization string // empty: none
+	encoder       *hpack.Encoder
+	buffer        bytes.Buffer
+	ready         [][]byte // by method; nil: not used yet on this connection
 }
 
-func newBlocks(authority string, methods []Method) *blocks {
-	b := &blocks{methods: methods, authority: authority, ready: make([][]byte, len(methods))}
+func newBlocks(authority, scheme, authorization string, methods []Method) *blocks {
+	b := &blocks{
+		methods: methods, authority: authority, scheme: scheme, authorization: authorization, ready: make([][]byte, len(methods)),
+	}
 	b.encoder = hpack.NewEncoder(&b.buffer)
 	return b
 }
@@ -46,12 +54,15 @@ func (b *blocks) encode(method int) []byte {
 	b.buffer.Reset()
 	m := b.methods[method]
 	b.field(":method", "POST")
-	b.field(":scheme", "http")
+	b.field(":scheme", b.scheme)
 	b.field(":path", m.Path)
 	b.field(":authority", b.authority)
 	b.field("content-type", "application/grpc")
 	b.field("user-agent", userAgent)
 	b.field("te", "trailers")
+	if b.authorization != "" {
+		b.field("authorization", b.authorization)
+	}
 	if m.Timeout > 0 {
 		b.field("grpc-timeout", timeoutText(m.Timeout))
 	}
@@ -59,7 +70,8 @@ func (b *blocks) encode(method int) []byte {
 }
 
 func (b *blocks) field(name, value string) {
-	_ = b.encoder.WriteField(hpack.HeaderField{Name: name, Value: value}) // a buffer takes everything
+	f := hpack.HeaderField{Name: name, Value: value, Sensitive: len(value) > longestInTable} // sensitive ones stay out of the table
+	_ = b.encoder.WriteField(f)                                                              // a buffer takes everything
 }
 
 // timeoutText is a timeout as gRPC wants it: at most eight digits and a unit.

@@ -55,8 +55,12 @@ func (c *conn) readFrames(settled chan<- error) error {
 		used, broken := c.handleAll(buffer[:filled], settled)
 		filled = copy(buffer, buffer[used:filled])
 		c.flush()
-		if broken != nil || err != nil {
+		switch {
+		case broken == nil && err == nil:
+		case c.reader.settled:
 			return errors.Join(broken, err)
+		default:
+			return c.stranger(buffer[:filled], errors.Join(broken, err))
 		}
 	}
 }

@@ -78,10 +78,10 @@ func TestErrors(t *testing.T) {
 		}
 		return nil, s.Err()
 	}}
+	f.confirm = f.UnimplementedInventoryServiceServer.ConfirmHold
 	c := newCaller(t, nil, serve(t, f))
 	c.send(create, 7, request(1))
 	c.send(confirm, 8, &pb.ConfirmHoldRequest{})
-	f.confirm = f.UnimplementedInventoryServiceServer.ConfirmHold
 	c.client.Flush()
 	answers := c.wait(2)
 	a := answers[7][0]

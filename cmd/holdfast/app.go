@@ -19,6 +19,7 @@ const (
 	confirmPatience = 5 * time.Second // for confirms whose callers have been answered or cut off
 	loopPatience    = 3 * time.Second
 	headerTimeout   = 5 * time.Second
+	scrapeTimeout   = time.Minute // longer than any scrape takes, and than is between two of most
 )
 
 // appOptions is what an App needs.
@@ -235,6 +236,8 @@ func (a *App) serveHTTP() {
 	probes := &http.Server{
 		Handler:           server.Probes(a.telemetry.Metrics(), a.server.IsReady),
 		ReadHeaderTimeout: headerTimeout,
+		WriteTimeout:      scrapeTimeout,
+		IdleTimeout:       scrapeTimeout,
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelWarn),
 	}
 	go func() {

@@ -158,13 +158,17 @@ func TestTable(t *testing.T) {
 // TestServed: everybody must be told, soon, and a repeat that is answered makes up for the trouble before.
 func TestServed(t *testing.T) {
 	quick := Latency{P99: 100}
-	told := func(n int) (calls []*history.Call) {
+	told := func(n, paying int) (calls []*history.Call) {
 		for i := range int32(1000) {
 			first, again := &history.Call{Buyer: i, Outcome: history.Trouble}, &history.Call{Buyer: i, Outcome: history.NoAnswer}
 			if i < int32(n) {
 				again.Outcome = history.Refused
 			}
-			calls = append(calls, first, again, &history.Call{Kind: history.ConfirmHold, Buyer: i, Outcome: history.Done})
+			confirm := &history.Call{Kind: history.ConfirmHold, Buyer: i, Outcome: history.Trouble}
+			if i < int32(paying) {
+				confirm.Outcome = history.Done
+			}
+			calls = append(calls, first, again, confirm)
 		}
 		return calls
 	}
@@ -173,9 +177,10 @@ func TestServed(t *testing.T) {
 		took  Latency
 		want  Served
 	}{
-		"all but one in a thousand": {told(999), quick, Served{Buyers: 1000, Told: 999, Paying: 1000, PayingTold: 1000, Quick: true}},
-		"too few":                   {told(998), quick, Served{Buyers: 1000, Told: 998, Paying: 1000, PayingTold: 1000}},
-		"too slow":                  {told(1000), Latency{P99: 100.1}, Served{Buyers: 1000, Told: 1000, Paying: 1000, PayingTold: 1000}},
+		"all but one in a thousand": {told(999, 999), quick, Served{Buyers: 1000, Told: 999, Paying: 1000, PayingTold: 999, Quick: true}},
+		"too few":                   {told(998, 1000), quick, Served{Buyers: 1000, Told: 998, Paying: 1000, PayingTold: 1000}},
+		"too slow":                  {told(1000, 1000), Latency{P99: 100.1}, Served{Buyers: 1000, Told: 1000, Paying: 1000, PayingTold: 1000}},
+		"too few who paid":          {told(1000, 998), quick, Served{Buyers: 1000, Told: 1000, Paying: 1000, PayingTold: 998}},
 		"nobody came":               {nil, Latency{}, Served{}},
 	} {
 		if got := ServedOf(test.calls, test.took); got != test.want {

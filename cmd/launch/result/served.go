@@ -23,7 +23,8 @@ type Served struct {
 	// Paying counts the buyers who confirmed their holds, PayingTold those of them who were told in the end whether it is a sale.
 	Paying     int64 `json:"paying"`
 	PayingTold int64 `json:"paying_told"`
-	// Quick tells whether R7 was met: 99.9 % were told, and 99 % of all answers to requests for holds took no more than 100 ms.
+	// Quick tells whether R7 was met: 99.9 % were told, of those who paid likewise, and 99 % of all answers to requests for holds took
+	// no more than 100 ms.
 	Quick bool `json:"quick"`
 }
 
@@ -33,9 +34,11 @@ func ServedOf(calls []*history.Call, took Latency) Served {
 	s.Buyers, s.Told = told(calls, history.CreateHold)
 	s.Paying, s.PayingTold = told(calls, history.ConfirmHold)
 	limit := float64(decisionLimit) / float64(time.Millisecond)
-	s.Quick = s.Told > 0 && float64(s.Told) >= wantTold*float64(s.Buyers) && took.P99 <= limit
+	s.Quick = s.Told > 0 && enough(s.Told, s.Buyers) && enough(s.PayingTold, s.Paying) && took.P99 <= limit
 	return s
 }
+
+func enough(told, of int64) bool { return float64(told) >= wantTold*float64(of) }
 
 // told counts the buyers who called, and those who got a final answer.
 func told(calls []*history.Call, kind history.Kind) (buyers, told int64) {
@@ -70,6 +73,9 @@ func (r *Result) Doubts() []string {
 	if rates := r.Rates; rates.Decided < wantTold*rates.Offered {
 		all = append(all, fmt.Sprintf("more came than was decided: of %s requests a second %s, the first time that they were sent",
 			figures.Count(rates.Offered), figures.Count(rates.Decided)))
+	}
+	if s := r.Served; !enough(s.PayingTold, s.Paying) {
+		all = append(all, fmt.Sprintf("%s of %s buyers who paid were not told whether it is a sale", figures.Count(s.Paying-s.PayingTold), figures.Count(s.Paying)))
 	}
 	if busy := r.Usage.Busy; busy != nil && *busy >= full {
 		all = append(all, "the machine was full, by this or by other programs: what waited may have waited for it")

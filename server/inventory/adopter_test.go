@@ -74,7 +74,7 @@ func (anyRow) Allotment(_ context.Context, id string) (store.Allotment, error) {
 // begun before.
 func TestRenewIsNotLost(t *testing.T) {
 	redis := inForce{renewed: make(chan string, 1)}
-	v := &Inventory{redis: redis, o: Options{Background: anyRow{}, AdoptLease: time.Second}}
+	v := &Inventory{redis: redis, log: slog.New(slog.DiscardHandler), o: Options{Background: anyRow{}, AdoptLease: time.Second}}
 	a := newAdopter(v)
 	a.turns.most = 0 // nobody has a turn
 	place := store.Place{Allotment: "concert"}
@@ -95,7 +95,7 @@ func TestRenewIsNotLost(t *testing.T) {
 
 // TestOnlyTheCrowdIsTurnedAway: where no more requests for holds may wait for an adopt, whoever has a hold still does.
 func TestOnlyTheCrowdIsTurnedAway(t *testing.T) {
-	v := &Inventory{redis: inForce{}, o: Options{Background: anyRow{}, AdoptLease: time.Second}}
+	v := &Inventory{redis: inForce{}, log: slog.New(slog.DiscardHandler), o: Options{Background: anyRow{}, AdoptLease: time.Second}}
 	a := newAdopter(v)
 	a.most, a.turns.most = 0, 0 // nobody has a turn
 	place := store.Place{Allotment: "concert"}

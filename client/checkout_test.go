@@ -27,7 +27,7 @@ func (s *till) do(what string) error {
 }
 
 func (s *till) store(o order) error {
-	err := s.do(o.state)
+	err := s.do(o.State)
 	if err == nil {
 		s.kept = o
 	}
@@ -47,7 +47,7 @@ func (s *till) pay(context.Context, order) (string, error) {
 func (s *till) refund(context.Context, order) error { return s.do("refund") }
 
 func orderIn(state string) order {
-	return order{Want: client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 2, RequestID: "o-1"}, state: state, hold: "concert.x"}
+	return order{Want: client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 2, RequestID: "o-1"}, State: state, Hold: "concert.x"}
 }
 
 // soldOf is the answer to a confirm whose sale has 2 units, and so many of them cancelled.
@@ -103,8 +103,8 @@ func TestCheckoutGoesOn(t *testing.T) {
 			s := &test.shop
 			s.kept = orderIn(test.from)
 			o, err := checkout(t.Context(), c, s, s.kept)
-			if (err != nil) != test.fails || o != s.kept || o.state != test.ends {
-				t.Errorf("ends %s, stored %s, %v; want %s", o.state, s.kept.state, err, test.ends)
+			if (err != nil) != test.fails || o != s.kept || o.State != test.ends {
+				t.Errorf("ends %s, stored %s, %v; want %s", o.State, s.kept.State, err, test.ends)
 			}
 			if did := strings.Join(s.did, " "); did != test.did {
 				t.Errorf("did %q, want %q", did, test.did)
@@ -127,8 +127,8 @@ func TestBuyerLeaves(t *testing.T) {
 	c := script.Client()
 	defer c.Close()
 	o, err := checkout(ctx, c, &till{answer: "GIVEN_UP", during: leave}, orderIn("HOLDING"))
-	if err != nil || o.state != "GIVEN_UP" || len(script.Asked("CancelHold")) != 1 {
-		t.Errorf("ends %s, %v; %d cancels", o.state, err, len(script.Asked("CancelHold")))
+	if err != nil || o.State != "GIVEN_UP" || len(script.Asked("CancelHold")) != 1 {
+		t.Errorf("ends %s, %v; %d cancels", o.State, err, len(script.Asked("CancelHold")))
 	}
 }
 
@@ -139,8 +139,8 @@ func TestBuyerLeavesPaid(t *testing.T) {
 	defer script.Close()
 	c := script.Client()
 	defer c.Close()
-	if o, err := checkout(ctx, c, &till{during: leave}, orderIn("HOLDING")); err != nil || o.state != "SOLD" {
-		t.Errorf("ends %s, %v", o.state, err)
+	if o, err := checkout(ctx, c, &till{during: leave}, orderIn("HOLDING")); err != nil || o.State != "SOLD" {
+		t.Errorf("ends %s, %v", o.State, err)
 	}
 }
 
@@ -156,14 +156,14 @@ func TestConfirmUnknownThenLate(t *testing.T) {
 		defer c.Close()
 		s := &till{}
 		o, err := checkout(t.Context(), c, s, orderIn("HOLDING")) // its second try is turned away
-		if _, unknown := errors.AsType[client.Unknown](err); !unknown || o.state != "PAID" {
-			t.Fatalf("ends %s, %v; want PAID, and unknown", o.state, err)
+		if _, unknown := errors.AsType[client.Unknown](err); !unknown || o.State != "PAID" {
+			t.Fatalf("ends %s, %v; want PAID, and unknown", o.State, err)
 		}
 		script.On("ConfirmHold", answer)
 		o, err = checkout(t.Context(), c, s, s.kept)
 		paid := slices.DeleteFunc(slices.Clone(s.did), func(did string) bool { return did != "pay" })
-		if err != nil || o.state != ends || len(paid) != 1 || len(script.Asked("CreateHold")) != 1 {
-			t.Errorf("ends %s, %v, did %v; want %s", o.state, err, s.did, ends)
+		if err != nil || o.State != ends || len(paid) != 1 || len(script.Asked("CreateHold")) != 1 {
+			t.Errorf("ends %s, %v, did %v; want %s", o.State, err, s.did, ends)
 		}
 	}
 }

@@ -27,16 +27,16 @@ func TestCheckout(t *testing.T) {
 		t.Fatal(err)
 	}
 	dev.Create(t, "concert", 2)
-	ann := order{Want: client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 2, RequestID: "order-1"}, state: "HOLDING"}
+	ann := order{Want: client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 2, RequestID: "order-1"}, State: "HOLDING"}
 	for range 2 { // the second, as of a shop that lost what it had stored, finds what the first did
-		if o, err := checkout(t.Context(), c, &till{}, ann); err != nil || o.state != "SOLD" {
-			t.Fatalf("%s, %v", o.state, err)
+		if o, err := checkout(t.Context(), c, &till{}, ann); err != nil || o.State != "SOLD" {
+			t.Fatalf("%s, %v", o.State, err)
 		}
 	}
-	bob := order{Want: client.Want{AllotmentID: "concert", BuyerID: "bob", Quantity: 1, RequestID: "order-2"}, state: "HOLDING"}
+	bob := order{Want: client.Want{AllotmentID: "concert", BuyerID: "bob", Quantity: 1, RequestID: "order-2"}, State: "HOLDING"}
 	o, err := checkout(t.Context(), c, &till{}, bob)
-	if soldOut, ok := errors.AsType[client.SoldOut](err); !ok || soldOut.Sold != 2 || soldOut.Capacity != 2 || o.state != "HOLDING" {
-		t.Errorf("bob: %s, %#v", o.state, err)
+	if soldOut, ok := errors.AsType[client.SoldOut](err); !ok || soldOut.Sold != 2 || soldOut.Capacity != 2 || o.State != "HOLDING" {
+		t.Errorf("bob: %s, %#v", o.State, err)
 	}
 	t.Run("a refunded order is never a sale", func(t *testing.T) { refundedIsNeverSold(t, c) })
 }
@@ -55,22 +55,22 @@ func refundedIsNeverSold(t *testing.T, c *client.Client) {
 			return err
 		})
 	}
-	cid := order{Want: client.Want{AllotmentID: "short", BuyerID: "cid", Quantity: 1, RequestID: "order-3"}, state: "HOLDING"}
+	cid := order{Want: client.Want{AllotmentID: "short", BuyerID: "cid", Quantity: 1, RequestID: "order-3"}, State: "HOLDING"}
 	s := &till{during: slow, fails: map[string]error{"refund": context.Canceled}}
-	if o, err := checkout(t.Context(), c, s, cid); !errors.Is(err, context.Canceled) || o.state != "REFUNDING" {
-		t.Fatalf("cid: %s, %v", o.state, err)
+	if o, err := checkout(t.Context(), c, s, cid); !errors.Is(err, context.Canceled) || o.State != "REFUNDING" {
+		t.Fatalf("cid: %s, %v", o.State, err)
 	}
 	if _, err := c.CancelSale(t.Context(), &pb.CancelSaleRequest{HoldId: eves, RequestId: "return-1"}); err != nil {
 		t.Fatal(err)
 	}
 	s.fails = nil
-	if o, err := checkout(t.Context(), c, s, s.kept); err != nil || o.state != "REFUNDED" {
-		t.Errorf("cid: %s, %v", o.state, err)
+	if o, err := checkout(t.Context(), c, s, s.kept); err != nil || o.State != "REFUNDED" {
+		t.Errorf("cid: %s, %v", o.State, err)
 	}
 	if !slices.Equal(s.did, []string{"PAYING", "pay", "PAID", "REFUNDING", "refund", "refund", "REFUNDED"}) {
 		t.Errorf("did %v", s.did)
 	}
-	if sale, err := c.GetSale(t.Context(), &pb.GetSaleRequest{HoldId: s.kept.hold}); err == nil {
+	if sale, err := c.GetSale(t.Context(), &pb.GetSaleRequest{HoldId: s.kept.Hold}); err == nil {
 		t.Errorf("refunded and sold: %v", sale)
 	}
 }

@@ -13,15 +13,15 @@ import (
 // order is a row of the shop's database. Store it as HOLDING, with a RequestID that is the order's id, before the first call.
 type order struct {
 	client.Want
-	state, hold string
-	payBefore   time.Time
+	State, Hold string
+	PayBefore   time.Time
 }
 
 // shop is what is yours.
 type shop interface {
 	// store keeps the order as it is now. What it did not keep safely is an error.
 	store(o order) error
-	// pay asks the payment provider for what became of the order, and charges under the order's id if it is neither paid nor payBefore over. It
+	// pay asks the payment provider for what became of the order, and charges under the order's id if it is neither paid nor PayBefore over. It
 	// answers PAID; or GIVEN_UP if no money was taken and none will be; or an error if that is not known yet.
 	pay(ctx context.Context, o order) (state string, err error)
 	// refund gives back what was paid, under the order's id: once, however often it is called.
@@ -32,7 +32,7 @@ type shop interface {
 // goes on from there.
 func checkout(ctx context.Context, c *client.Client, s shop, o order) (order, error) {
 	next, err := step(ctx, c, s, o)
-	if err == nil && next.state != o.state {
+	if err == nil && next.State != o.State {
 		if err = s.store(next); err == nil {
 			return checkout(ctx, c, s, next)
 		}
@@ -41,22 +41,22 @@ func checkout(ctx context.Context, c *client.Client, s shop, o order) (order, er
 }
 
 func step(ctx context.Context, c *client.Client, s shop, o order) (_ order, err error) {
-	switch alone := context.WithoutCancel(ctx); o.state { // the buyer may leave
+	switch alone := context.WithoutCancel(ctx); o.State { // the buyer may leave
 	case "HOLDING":
 		hold, err := c.Hold(ctx, o.Want)
-		o.state, o.hold, o.payBefore = "PAYING", hold.GetId(), time.Now().Add(hold.GetRemaining().AsDuration())
+		o.State, o.Hold, o.PayBefore = "PAYING", hold.GetId(), time.Now().Add(hold.GetRemaining().AsDuration())
 		return o, err
 	case "PAYING":
-		o.state, err = s.pay(ctx, o)
+		o.State, err = s.pay(ctx, o)
 	case "PAID":
-		o.state = "SOLD"
-		if _, err = c.Confirm(alone, o.hold, o.RequestID); client.HoldLost(err) {
-			o.state, err = "REFUNDING", nil // and never a confirm after that
+		o.State = "SOLD"
+		if _, err = c.Confirm(alone, o.Hold, o.RequestID); client.HoldLost(err) {
+			o.State, err = "REFUNDING", nil // and never a confirm after that
 		}
 	case "REFUNDING":
-		o.state, err = "REFUNDED", s.refund(alone, o)
+		o.State, err = "REFUNDED", s.refund(alone, o)
 	case "GIVEN_UP":
-		_ = c.Cancel(alone, o.hold) // the next one has the units at once; else the hold lapses
+		_ = c.Cancel(alone, o.Hold) // the next one has the units at once; else the hold lapses
 	}
 	return o, err
 }
@@ -79,8 +79,8 @@ func Example_checkout() {
 		{AllotmentID: "concert", BuyerID: "ann", Quantity: 2, RequestID: "order-1"},
 		{AllotmentID: "concert", BuyerID: "bob", Quantity: 1, RequestID: "order-2"},
 	} {
-		o, err := checkout(context.Background(), c, printing{}, order{Want: want, state: "HOLDING"})
-		fmt.Println(o.state, err)
+		o, err := checkout(context.Background(), c, printing{}, order{Want: want, State: "HOLDING"})
+		fmt.Println(o.State, err)
 	}
 	// Output:
 	// PAYING
@@ -101,7 +101,7 @@ func Example_checkout() {
 type printing struct{}
 
 func (printing) store(o order) error {
-	fmt.Println(o.state)
+	fmt.Println(o.State)
 	return nil
 }
 

@@ -78,7 +78,7 @@ func ExampleClient_cart() {
 	fmt.Println(ids, err)
 	sold, err := c.BatchConfirmHolds(context.Background(), &pb.BatchConfirmHoldsRequest{HoldIds: ids, OrderId: "order-17"})
 	for _, sale := range sold.GetSales() {
-		err = errors.Join(err, client.Returned(sale)) // or cancelled
+		err = errors.Join(err, client.Returned(sale)) // or cancelled: its part of the money goes back
 	}
 	fmt.Println(err)
 	// Output:

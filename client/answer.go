@@ -19,6 +19,7 @@ const (
 	pushbackKey    = "grpc-retry-pushback-ms"
 	firstBackoff   = 50 * time.Millisecond
 	longestBackoff = 2 * time.Second
+	mostDoublings  = 6 // by then it is the longest
 )
 
 // answer is what came of a try that did not go well.
@@ -96,10 +97,11 @@ func (a *answer) turnedAway() bool {
 	}
 }
 
-// delay is how long to wait before the try that follows the nth: as the server asks, which has spread its callers, else with full jitter.
+// delay is how long to wait before the try that follows the nth: as the server asks, which has spread its callers, else with full jitter. Nobody
+// is to come again at once and for ever: a server that asks for no time has asked for nothing.
 func (a *answer) delay(try int) time.Duration {
-	if a.asked {
+	if a.asked && a.after > 0 {
 		return a.after
 	}
-	return rand.N(min(longestBackoff, firstBackoff<<(try-1))) //nolint:gosec // jitter, not a secret
+	return rand.N(min(longestBackoff, firstBackoff<<min(try-1, mostDoublings))) //nolint:gosec // jitter, not a secret
 }

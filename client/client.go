@@ -22,8 +22,9 @@
 // Every call through a [Client] is tried again, with the same request, for as long as its outcome is open: when the server says that
 // it could not decide, or no answer came. A refusal is never tried again. This is decided by the reason in the answer and in this
 // package alone; gRPC's own retries are off, since they see only status codes, end with the first byte of an answer, and know no deadline for one
-// try. A try waits as long as the server asks for, else a random time up to a limit that doubles, from 50 ms to 2 s. A call has ten
-// tries at most, and ends with its context; without a deadline there it has 5 s, or 15 s where Postgres takes part.
+// try. (An error that is no status, such as the io.EOF that they may let through, leaves a call open here as UNKNOWN does.) A try waits
+// as long as the server asks for, else a random time up to a limit that doubles, from 50 ms to 2 s. The tries end with the call's
+// context; without a deadline there a call has 5 s, or 15 s where Postgres takes part.
 //
 // docs/checkout.md is the contract behind all this, for every language.
 package client

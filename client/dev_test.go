@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,41 +27,50 @@ func TestCheckout(t *testing.T) {
 		t.Fatal(err)
 	}
 	dev.Create(t, "concert", 2)
-	var paid, refunded []string
-	pay := func(o order, _ *pb.Hold) error {
-		paid = append(paid, o.id)
-		return nil
-	}
-	refund := func(o order) error {
-		refunded = append(refunded, o.id)
-		return nil
-	}
-	ann := order{"order-1", "concert", "ann", 2}
-	for range 2 { // the second finds what the first did
-		if sale, err := checkout(t.Context(), c, ann, pay, refund); err != nil || sale.GetQuantity() != 2 {
-			t.Fatalf("%v, %v", sale, err)
+	ann := order{Want: client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 2, RequestID: "order-1"}, State: "HOLDING"}
+	for range 2 { // the second, as of a shop that lost what it had stored, finds what the first did
+		if o, err := checkout(t.Context(), c, &till{}, ann); err != nil || o.State != "SOLD" {
+			t.Fatalf("%s, %v", o.State, err)
 		}
 	}
-	_, err := checkout(t.Context(), c, order{"order-2", "concert", "bob", 1}, pay, refund)
-	if soldOut, ok := errors.AsType[client.SoldOut](err); !ok || soldOut.Sold != 2 || soldOut.Capacity != 2 {
-		t.Errorf("bob: %#v", err)
+	bob := order{Want: client.Want{AllotmentID: "concert", BuyerID: "bob", Quantity: 1, RequestID: "order-2"}, State: "HOLDING"}
+	o, err := checkout(t.Context(), c, &till{}, bob)
+	if soldOut, ok := errors.AsType[client.SoldOut](err); !ok || soldOut.Sold != 2 || soldOut.Capacity != 2 || o.State != "HOLDING" {
+		t.Errorf("bob: %s, %#v", o.State, err)
 	}
+	t.Run("a refunded order is never a sale", func(t *testing.T) { refundedIsNeverSold(t, c) })
+}
 
-	slow := func(o order, hold *pb.Hold) error {
+// refundedIsNeverSold: the hold lapses and somebody else has the unit; the shop crashes while it refunds; the unit comes back, so that a
+// confirm would sell it; and the shop goes on.
+func refundedIsNeverSold(t *testing.T, c *client.Client) {
+	var eves string
+	slow := func() {
 		storetest.Eventually(t, time.Minute, func() error { // until somebody else has bought the unit
-			eves, err := c.Hold(t.Context(), client.Want{AllotmentID: "short", BuyerID: "eve", Quantity: 1})
+			hold, err := c.Hold(t.Context(), client.Want{AllotmentID: "short", BuyerID: "eve", Quantity: 1})
 			if err == nil {
-				_, err = c.Confirm(t.Context(), eves.GetId(), "eve")
+				_, err = c.Confirm(t.Context(), hold.GetId(), "eve")
 			}
+			eves = hold.GetId()
 			return err
 		})
-		return pay(o, hold)
 	}
-	_, err = checkout(t.Context(), c, order{"order-3", "short", "cid", 1}, slow, refund)
-	if _, ok := errors.AsType[client.HoldLapsed](err); !ok {
-		t.Errorf("cid: %#v", err)
+	cid := order{Want: client.Want{AllotmentID: "short", BuyerID: "cid", Quantity: 1, RequestID: "order-3"}, State: "HOLDING"}
+	s := &till{during: slow, fails: map[string]error{"refund": context.Canceled}}
+	if o, err := checkout(t.Context(), c, s, cid); !errors.Is(err, context.Canceled) || o.State != "REFUNDING" {
+		t.Fatalf("cid: %s, %v", o.State, err)
 	}
-	if len(paid) != 2 || len(refunded) != 1 || refunded[0] != "order-3" {
-		t.Errorf("paid %v, refunded %v", paid, refunded)
+	if _, err := c.CancelSale(t.Context(), &pb.CancelSaleRequest{HoldId: eves, RequestId: "return-1"}); err != nil {
+		t.Fatal(err)
+	}
+	s.fails = nil
+	if o, err := checkout(t.Context(), c, s, s.kept); err != nil || o.State != "REFUNDED" {
+		t.Errorf("cid: %s, %v", o.State, err)
+	}
+	if !slices.Equal(s.did, []string{"PAYING", "pay", "PAID", "REFUNDING", "refund", "refund", "REFUNDED"}) {
+		t.Errorf("did %v", s.did)
+	}
+	if sale, err := c.GetSale(t.Context(), &pb.GetSaleRequest{HoldId: s.kept.Hold}); err == nil {
+		t.Errorf("refunded and sold: %v", sale)
 	}
 }

@@ -18,7 +18,7 @@ func read(t *testing.T, file string) string {
 	return string(content)
 }
 
-// TestGuideHasCheckout: the checkout of docs/checkout.md is the one of the example, which is run.
+// TestGuideHasCheckout: the checkout of docs/checkout.md is the one of the example, which is run, and short.
 func TestGuideHasCheckout(t *testing.T) {
 	_, example, _ := strings.Cut(read(t, "example_checkout_test.go"), "// order is")
 	example, _, _ = strings.Cut(example, "\n// A checkout:")
@@ -26,6 +26,10 @@ func TestGuideHasCheckout(t *testing.T) {
 	guide, _, _ = strings.Cut(guide, "<!-- checkout:end -->")
 	if want := "```go\n// order is" + example + "```\n"; guide != want {
 		t.Errorf("between the marks there has to be:\n%s", want)
+	}
+	code := regexp.MustCompile(`(?m)^\t*[^\t/\n].*$`).FindAllString("//"+example, -1)
+	if len(code) == 0 || len(code) >= 40 {
+		t.Errorf("it has %d lines of code, want less than 40", len(code))
 	}
 }
 

@@ -41,7 +41,7 @@ func (r Refusal) As(target any) bool {
 // GRPCStatus is the status as the server sent it.
 func (r Refusal) GRPCStatus() *status.Status { return r.status }
 
-// Unknown is neither yes nor no: the tries are used up, or the time, and the call may have been done. The same call with the same ids tells.
+// Unknown is neither yes nor no: the time is over, and the call may have been done. The same call with the same ids tells.
 type Unknown struct {
 	// RequestID is that of the request, if it has one: keep it for the repeat.
 	RequestID string
@@ -88,14 +88,21 @@ func text(reason pb.ErrorReason, st *status.Status) string {
 	return "holdfast: " + name + ": " + st.Message()
 }
 
-// HoldLost tells of an error of Confirm whether the hold is gone for good, so that a buyer who has paid for it is to be refunded.
+// HoldLost tells of an error of Confirm that the buyer does not get the units, and is to be refunded if the order is paid: the hold has lapsed and
+// could not be taken again, or it was cancelled, or the sale was, as a whole.
+//
+// A lapsed hold is not gone for good: a later confirm sells it if its units have come back meanwhile. So store that the order is to be
+// refunded before the money goes back, and never confirm it after that.
+//
+// HOLD_NOT_FOUND is none of these. It is said of a hold that ended more than 24 h ago, but of every hold by a service that is not the one that
+// holds it: a person has to look.
 func HoldLost(err error) bool {
 	var r Refusal
 	if !errors.As(err, &r) {
 		return false
 	}
 	switch r.Reason {
-	case pb.ErrorReason_ERROR_REASON_HOLD_LAPSED, pb.ErrorReason_ERROR_REASON_HOLD_CANCELLED, pb.ErrorReason_ERROR_REASON_HOLD_NOT_FOUND:
+	case pb.ErrorReason_ERROR_REASON_HOLD_LAPSED, pb.ErrorReason_ERROR_REASON_HOLD_CANCELLED, pb.ErrorReason_ERROR_REASON_SALE_CANCELLED:
 		return true
 	default:
 		return false
@@ -118,5 +125,20 @@ func Ended(hold *pb.Hold) error {
 		status:   status.New(codes.FailedPrecondition, "the repeat found the hold "+hold.GetId()+" ended: a new intent needs a new request id"),
 		reason:   reason,
 		metadata: map[string]string{"hold_id": hold.GetId(), "allotment_id": hold.GetAllotmentId()},
+	})
+}
+
+// Returned is the error, a [Refusal] with SALE_CANCELLED, of a sale of which nothing is left, since all of it has been cancelled. Else nil. Confirm
+// looks by itself; ask for the sales of a cart (BatchConfirmHolds).
+func Returned(sale *pb.Sale) error {
+	if sale.GetQuantity() == 0 || sale.GetCancelledQuantity() < sale.GetQuantity() {
+		return nil
+	}
+	return refusalOf(&answer{
+		status: status.New(codes.FailedPrecondition, "the repeat found the sale of hold "+sale.GetHoldId()+" cancelled as a whole"),
+		reason: pb.ErrorReason_ERROR_REASON_SALE_CANCELLED,
+		metadata: map[string]string{
+			"hold_id": sale.GetHoldId(), "allotment_id": sale.GetAllotmentId(), "order_id": sale.GetOrderId(),
+		},
 	})
 }

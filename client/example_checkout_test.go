@@ -2,42 +2,63 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-inventory/holdfast/client"
 	"github.com/holdfast-inventory/holdfast/client/clienttest"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 )
 
-// order is what the shop has stored before the first call, so that whoever goes on with it uses the same ids.
+// order is a row of the shop's database. Store it as HOLDING, with a RequestID that is the order's id, before the first call.
 type order struct {
-	id, allotment, buyer string
-	quantity             int32
+	client.Want
+	State, Hold string
+	PayBefore   time.Time
 }
 
-// checkout holds, lets the buyer pay, and settles. pay stores the hold's id, charges under the order's id, and stores that the order is paid; its
-// error means that the buyer has given up, and that no money was taken.
-func checkout(ctx context.Context, c *client.Client, o order, pay func(order, *pb.Hold) error, refund func(order) error) (*pb.Sale, error) {
-	hold, err := c.Hold(ctx, client.Want{AllotmentID: o.allotment, BuyerID: o.buyer, Quantity: o.quantity, RequestID: o.id})
-	if err != nil {
-		return nil, err // such as client.SoldOut; after a client.Unknown, call checkout again, or let it be: a hold lapses
-	}
-	if hold.GetState() == pb.HoldState_HOLD_STATE_HELD { // else an earlier call has been paid for
-		if err := pay(o, hold); err != nil {
-			return nil, errors.Join(err, c.Cancel(ctx, hold.GetId()))
+// shop is what is yours.
+type shop interface {
+	// store keeps the order as it is now. What it did not keep safely is an error.
+	store(o order) error
+	// pay asks the payment provider for what became of the order, and charges under the order's id if it is neither paid nor PayBefore over. It
+	// answers PAID; or GIVEN_UP if no money was taken and none will be; or an error if that is not known yet.
+	pay(ctx context.Context, o order) (state string, err error)
+	// refund gives back what was paid, under the order's id: once, however often it is called.
+	refund(ctx context.Context, o order) error
+}
+
+// checkout goes on with an order from where it is, to SOLD, REFUNDED or GIVEN_UP, or to an error. It returns the order as stored; the same call
+// goes on from there.
+func checkout(ctx context.Context, c *client.Client, s shop, o order) (order, error) {
+	next, err := step(ctx, c, s, o)
+	if err == nil && next.State != o.State {
+		if err = s.store(next); err == nil {
+			return checkout(ctx, c, s, next)
 		}
 	}
-	return settle(context.WithoutCancel(ctx), c, o, hold.GetId(), refund) // a buyer who has paid may leave
+	return o, err
 }
 
-// settle is for an order that is paid, also after a crash. Call it again until the error is no client.Unknown.
-func settle(ctx context.Context, c *client.Client, o order, holdID string, refund func(order) error) (*pb.Sale, error) {
-	sale, err := c.Confirm(ctx, holdID, o.id)
-	if client.HoldLost(err) {
-		return nil, errors.Join(err, refund(o))
+func step(ctx context.Context, c *client.Client, s shop, o order) (_ order, err error) {
+	switch alone := context.WithoutCancel(ctx); o.State { // the buyer may leave
+	case "HOLDING":
+		hold, err := c.Hold(ctx, o.Want)
+		o.State, o.Hold, o.PayBefore = "PAYING", hold.GetId(), time.Now().Add(hold.GetRemaining().AsDuration())
+		return o, err
+	case "PAYING":
+		o.State, err = s.pay(ctx, o)
+	case "PAID":
+		o.State = "SOLD"
+		if _, err = c.Confirm(alone, o.Hold, o.RequestID); client.HoldLost(err) {
+			o.State, err = "REFUNDING", nil // and never a confirm after that
+		}
+	case "REFUNDING":
+		o.State, err = "REFUNDED", s.refund(alone, o)
+	case "GIVEN_UP":
+		_ = c.Cancel(alone, o.Hold) // the next one has the units at once; else the hold lapses
 	}
-	return sale, err
+	return o, err
 }
 
 // A checkout: hold, pay, confirm; and a refund for the buyer whose hold has lapsed while paying took too long.
@@ -54,22 +75,42 @@ func Example_checkout() {
 	c := script.Client()
 	defer c.Close()
 
-	pay := func(o order, _ *pb.Hold) error {
-		fmt.Println(o.buyer, "pays")
-		return nil
-	}
-	refund := func(o order) error {
-		fmt.Println(o.buyer, "is refunded")
-		return nil
-	}
-	for _, o := range []order{{"order-1", "concert", "ann", 2}, {"order-2", "concert", "bob", 1}} {
-		sale, err := checkout(context.Background(), c, o, pay, refund)
-		fmt.Println(sale.GetQuantity(), "sold:", err)
+	for _, want := range []client.Want{
+		{AllotmentID: "concert", BuyerID: "ann", Quantity: 2, RequestID: "order-1"},
+		{AllotmentID: "concert", BuyerID: "bob", Quantity: 1, RequestID: "order-2"},
+	} {
+		o, err := checkout(context.Background(), c, printing{}, order{Want: want, State: "HOLDING"})
+		fmt.Println(o.State, err)
 	}
 	// Output:
+	// PAYING
 	// ann pays
-	// 2 sold: <nil>
+	// PAID
+	// SOLD
+	// SOLD <nil>
+	// PAYING
 	// bob pays
+	// PAID
+	// REFUNDING
 	// bob is refunded
-	// 0 sold: holdfast: HOLD_LAPSED: as the script says
+	// REFUNDED
+	// REFUNDED <nil>
+}
+
+// printing is a shop that says what it does.
+type printing struct{}
+
+func (printing) store(o order) error {
+	fmt.Println(o.State)
+	return nil
+}
+
+func (printing) pay(_ context.Context, o order) (string, error) {
+	fmt.Println(o.BuyerID, "pays")
+	return "PAID", nil
+}
+
+func (printing) refund(_ context.Context, o order) error {
+	fmt.Println(o.BuyerID, "is refunded")
+	return nil
 }

@@ -52,6 +52,40 @@ func ExampleClient_Hold() {
 	// sold out: 500 of 500
 }
 
+// A cart, held and sold as a whole by the plain calls, which are repeated likewise.
+func ExampleClient_cart() {
+	script := clienttest.NewScript()
+	defer script.Close()
+	script.On("BatchCreateHolds", clienttest.Reply(&pb.BatchCreateHoldsResponse{Holds: []*pb.Hold{
+		{Id: "stalls.x", State: pb.HoldState_HOLD_STATE_HELD}, {Id: "parking.y", State: pb.HoldState_HOLD_STATE_HELD},
+	}}))
+	script.On("BatchConfirmHolds", clienttest.Reply(&pb.BatchConfirmHoldsResponse{Sales: []*pb.Sale{
+		{HoldId: "stalls.x", Quantity: 2}, {HoldId: "parking.y", Quantity: 1, CancelledQuantity: 1},
+	}}))
+	c := script.Client()
+	defer c.Close()
+
+	cart, err := c.BatchCreateHolds(context.Background(), &pb.BatchCreateHoldsRequest{
+		BuyerId: "ann", RequestId: "order-17", Lines: []*pb.BatchCreateHoldsRequest_Line{
+			{AllotmentId: "stalls", Quantity: 2}, {AllotmentId: "parking", Quantity: 1},
+		},
+	})
+	var ids []string
+	for _, hold := range cart.GetHolds() {
+		ids = append(ids, hold.GetId())
+		err = errors.Join(err, client.Ended(hold)) // a repeat may find them ended
+	}
+	fmt.Println(ids, err)
+	sold, err := c.BatchConfirmHolds(context.Background(), &pb.BatchConfirmHoldsRequest{HoldIds: ids, OrderId: "order-17"})
+	for _, sale := range sold.GetSales() {
+		err = errors.Join(err, client.Returned(sale)) // or cancelled: its part of the money goes back
+	}
+	fmt.Println(err)
+	// Output:
+	// [stalls.x parking.y] <nil>
+	// holdfast: SALE_CANCELLED: the repeat found the sale of hold parking.y cancelled as a whole
+}
+
 // The reply is lost, and the repeat, with the same request id, finds the hold that the first try made.
 func ExampleClient_Hold_replyLost() {
 	script := clienttest.NewScript()

@@ -39,10 +39,14 @@ func (c *Client) Hold(ctx context.Context, w Want) (*pb.Hold, error) {
 }
 
 // Confirm turns a hold into a sale, when the buyer has paid. The order id is what makes it one sale, whatever is repeated: keep it with the hold's
-// id before the buyer pays. After an [Unknown] repeat it until it is a sale or a [Refusal]; where [HoldLost] is true of that, refund.
+// id before the buyer pays. After an [Unknown] repeat it until it is a sale or a [Refusal]; where [HoldLost] is true of that, refund, and do not
+// confirm again. Of a sale of which a part has been cancelled since, the sale says how much; if it was all, that is a Refusal.
 func (c *Client) Confirm(ctx context.Context, holdID, orderID string) (*pb.Sale, error) {
 	response, err := c.ConfirmHold(ctx, &pb.ConfirmHoldRequest{HoldId: holdID, OrderId: orderID})
 	if err != nil {
+		return nil, err
+	}
+	if err := Returned(response.GetSale()); err != nil {
 		return nil, err
 	}
 	return response.GetSale(), nil

@@ -12,8 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-inventory/holdfast/client"
 	"github.com/holdfast-inventory/holdfast/client/clienttest"
@@ -176,10 +179,42 @@ func TestRepeatFindsHold(t *testing.T) {
 			if diff := cmp.Diff(want, err, cmpopts.IgnoreTypes(client.Refusal{})); diff != "" {
 				t.Errorf("error differs (-want +got):\n%s", diff)
 			}
-			if want != nil && !client.HoldLost(err) {
+			if client.HoldLost(err) != (want != nil) {
 				t.Error("is not lost")
 			}
 		})
+	}
+}
+
+// TestHoldLost: whose money goes back by itself. Of a hold that is not found that is for a person to say: the service may be the wrong one.
+func TestHoldLost(t *testing.T) {
+	lost := []pb.ErrorReason{
+		pb.ErrorReason_ERROR_REASON_HOLD_LAPSED, pb.ErrorReason_ERROR_REASON_HOLD_CANCELLED, pb.ErrorReason_ERROR_REASON_SALE_CANCELLED,
+	}
+	for number, name := range pb.ErrorReason_name {
+		reason := pb.ErrorReason(number)
+		if want := slices.Contains(lost, reason); client.HoldLost(client.Refusal{Reason: reason}) != want {
+			t.Errorf("%s: want %v", name, want)
+		}
+	}
+	if client.HoldLost(client.Unknown{}) || client.HoldLost(nil) {
+		t.Error("what is not known is lost")
+	}
+}
+
+// TestRepeatFindsSale: one of which nothing is left is an error; one of which a part was cancelled is a sale.
+func TestRepeatFindsSale(t *testing.T) {
+	script := clienttest.NewScript().On("ConfirmHold", soldOf(0), soldOf(1), soldOf(2))
+	defer script.Close()
+	c := script.Client()
+	defer c.Close()
+	for cancelled := range int32(3) {
+		sale, err := c.Confirm(t.Context(), "concert.x", "o-1")
+		var refusal client.Refusal
+		no := errors.As(err, &refusal) && refusal.Reason == pb.ErrorReason_ERROR_REASON_SALE_CANCELLED && refusal.Metadata["hold_id"] == "concert.x"
+		if no != (cancelled == 2) || !no && (err != nil || sale.GetCancelledQuantity() != cancelled) {
+			t.Errorf("%d of 2 cancelled: %v, %v", cancelled, sale, err)
+		}
 	}
 }
 
@@ -239,23 +274,28 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestUnknown: when the tries are used up, that is no refusal, and the request id is there.
+// TestUnknown: what is open when the tries end is no refusal, and the request id is there.
 func TestUnknown(t *testing.T) {
 	script := clienttest.NewScript()
 	defer script.Close()
-	for range 10 {
-		script.On("CreateHold", clienttest.Refuse(pb.ErrorReason_ERROR_REASON_QUEUE_FULL))
+	full := clienttest.Refuse(pb.ErrorReason_ERROR_REASON_QUEUE_FULL)
+	for range 11 {
+		script.On("CreateHold", full)
 	}
+	script.On("CreateHold", func(ctx context.Context, request proto.Message) (proto.Message, error) {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", "-1")) // not to come again
+		return full(ctx, request)
+	})
 	c := script.Client()
 	defer c.Close()
-	_, err := c.Hold(context.WithoutCancel(t.Context()), client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 1})
+	_, err := c.Hold(t.Context(), client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 1})
 	var unknown client.Unknown
 	var refusal client.Refusal
 	if !errors.As(err, &unknown) || errors.As(err, &refusal) || client.HoldLost(err) {
 		t.Fatalf("%#v", err)
 	}
 	asked := script.Asked("CreateHold")
-	if unknown.Tries != 10 || len(asked) != 10 || unknown.Reason != pb.ErrorReason_ERROR_REASON_QUEUE_FULL ||
+	if unknown.Tries != 12 || len(asked) != 12 || unknown.Reason != pb.ErrorReason_ERROR_REASON_QUEUE_FULL ||
 		unknown.RequestID != asked[0].(*pb.CreateHoldRequest).GetRequestId() {
 		t.Errorf("%#v after %d tries", unknown, len(asked))
 	}

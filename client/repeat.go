@@ -13,8 +13,6 @@ import (
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 )
 
-const mostTries = 10
-
 // pace is how long a call may take.
 type pace struct {
 	try time.Duration // the first try: many times what the server gives itself
@@ -59,7 +57,7 @@ func repeat(
 		if !a.open() && (try == 1 || !a.turnedAway()) {
 			return refusalOf(a)
 		}
-		if !a.open() || a.never || try == mostTries || !pause(ctx, a.delay(try)) {
+		if !a.open() || a.never || !pause(ctx, a.delay(try)) {
 			return unknown(ctx, a, request, try)
 		}
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,7 +69,6 @@ func TestTriesWaitAsAsked(t *testing.T) {
 		want    time.Duration
 	}{
 		"pushback":                {unavailable(), pushback("700"), 700 * time.Millisecond},
-		"pushback of 0":           {unavailable(), pushback("0"), 0},
 		"RetryInfo":               {retryInfo(300 * time.Millisecond), nil, 300 * time.Millisecond},
 		"pushback over RetryInfo": {retryInfo(300 * time.Millisecond), pushback("700"), 700 * time.Millisecond},
 	}
@@ -90,21 +90,51 @@ func TestTriesWaitAsAsked(t *testing.T) {
 	}
 }
 
-func TestTriesAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		var c tries
-		err := c.call(ctx, decides, func(context.Context, int) (metadata.MD, error) { return nil, unavailable() })
-		var unknown Unknown
-		if !errors.As(err, &unknown) || unknown.Tries != mostTries || unknown.RequestID != "r-1" || status.Code(err) != codes.Unavailable {
-			t.Errorf("ends with %#v (%v)", err, err)
+// TestTriesGoOnForTheirTime: a call outlasts a store that is away for less than the call's time, which alone ends the tries. Who is told to come
+// again after no time at all does not do so at once.
+func TestTriesGoOnForTheirTime(t *testing.T) {
+	for method, all := range map[string]time.Duration{decides: 5 * time.Second, confirms: 15 * time.Second} {
+		for name, trailer := range map[string]metadata.MD{"no pushback": nil, "pushback of 0": pushback("0")} {
+			t.Run(method+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var c tries
+					err := c.call(t.Context(), method, func(_ context.Context, n int) (metadata.MD, error) {
+						if n > 1000 {
+							return nil, status.Error(codes.FailedPrecondition, "the tries do not end")
+						}
+						return trailer, unavailable()
+					})
+					var unknown Unknown
+					if !errors.As(err, &unknown) || unknown.Tries != len(c.began) || unknown.RequestID != "r-1" || status.Code(err) != codes.Unavailable {
+						t.Errorf("ends with %#v (%v)", err, err)
+					}
+					if took := time.Since(c.start); took > all || took < all-longestBackoff {
+						t.Errorf("ends after %v, want %v", took, all)
+					}
+					for n := range c.began[1:] {
+						waited, most := c.began[n+1]-c.began[n], min(longestBackoff, firstBackoff<<min(n, mostDoublings))
+						if waited < 0 || waited >= most {
+							t.Errorf("try %d came %v after the one before, want less than %v", n+2, waited, most)
+						}
+					}
+				})
+			})
 		}
-		for n := range c.began[1:] {
-			waited, most := c.began[n+1]-c.began[n], min(longestBackoff, firstBackoff<<n)
-			if waited < 0 || waited >= most {
-				t.Errorf("try %d came %v after the one before, want less than %v", n+2, waited, most)
+	}
+}
+
+// TestNoStatus: gRPC's retries have been seen to let an io.EOF through. It does not say that nothing was done.
+func TestNoStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tries
+		err := c.call(t.Context(), confirms, func(_ context.Context, n int) (metadata.MD, error) {
+			if n == 1 {
+				return nil, io.EOF
 			}
+			return nil, nil
+		})
+		if err != nil || len(c.began) != 2 {
+			t.Errorf("%d tries, %v", len(c.began), err)
 		}
 	})
 }
@@ -112,8 +142,8 @@ func TestTriesAreBounded(t *testing.T) {
 // TestBackoffHasFullJitter: waits spread over the whole of their range.
 func TestBackoffHasFullJitter(t *testing.T) {
 	a := &answer{status: status.New(codes.Unavailable, "")}
-	for try := 1; try < mostTries; try++ {
-		most := min(longestBackoff, firstBackoff<<(try-1))
+	for _, try := range []int{1, 2, 6, 7, 100} {
+		most := min(longestBackoff, firstBackoff<<min(try-1, mostDoublings))
 		var quarters [4]int
 		for range 400 {
 			quarters[min(3, int(4*a.delay(try)/most))]++

@@ -43,9 +43,9 @@ type Server struct {
 // Dev starts `holdfast dev --ephemeral` for this test, on free ports and on a Redis and a Postgres of its own, which must be installed, and stops
 // it at the test's end. It takes some seconds: let subtests share one, each with an allotment of its own.
 //
-// The program is built from the version of Holdfast that the go.mod of the test requires, which needs the lines that
-// `go get -tool github.com/holdfast-inventory/holdfast/cmd/holdfast` adds. The first build takes a minute. Where CLIENTTEST_HOLDFAST names
-// a program, that one is taken.
+// Where CLIENTTEST_HOLDFAST names a holdfast program, that one is started. Else it is built from the version of Holdfast that the go.mod of
+// the test requires, which needs what `go get -tool github.com/holdfast-inventory/holdfast/cmd/holdfast` adds to go.mod: some sixty lines,
+// since the server needs more modules than its clients. The first build takes a minute.
 func Dev(t testing.TB) *Server {
 	t.Helper()
 	addr := start(t, binary(t))
@@ -84,11 +84,12 @@ func binary(t testing.TB) string {
 		return named
 	}
 	path := filepath.Join(t.TempDir(), "holdfast")
+	t.Logf("clienttest: building holdfast, since %s names none; the first time takes a minute", binaryVariable)
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", path, command)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("clienttest: build holdfast: %v\n%s\n`go get -tool %s` makes it a part of this module; or name one with %s",
-			err, output, command, binaryVariable)
+		t.Fatalf("clienttest: build holdfast: %v\n%s\nname one with %s; or make it a part of this module: `go get -tool %s`",
+			err, output, binaryVariable, command)
 	}
 	return path
 }

@@ -21,9 +21,10 @@ export class Refusal extends Error {
     this.facts = answer.facts; // its metadata
   }
 
-  // holdLost tells, of a confirm, whether the hold is gone for good, so that a buyer who has paid is to be refunded.
+  // holdLost tells, of a confirm, that the buyer does not get the units, and is to be refunded. Store that before the money goes back: a lapsed hold is
+  // sold by a later confirm if its units have come back meanwhile. HOLD_NOT_FOUND is for a person to look at: the service may be the wrong one.
   get holdLost() {
-    return ['HOLD_LAPSED', 'HOLD_CANCELLED', 'HOLD_NOT_FOUND'].includes(this.reason);
+    return ['HOLD_LAPSED', 'HOLD_CANCELLED', 'SALE_CANCELLED'].includes(this.reason);
   }
 }
 
@@ -43,12 +44,15 @@ export function readAnswer(error) {
       answer.reason = detail.reason;
       answer.facts = detail.metadata;
     } else if (detail.name === 'RetryInfo') {
-      answer.wait = detail.retryDelay.seconds * 1000 + detail.retryDelay.nanos / 1e6;
+      answer.wait = millis(detail.retryDelay);
     }
   }
   answer.open = OPEN.includes(error.code) || (error.code === status.RESOURCE_EXHAUSTED && answer.wait !== undefined);
   return answer;
 }
+
+// millis is a google.protobuf.Duration in ms; 0 for none.
+export const millis = (duration) => (duration ? duration.seconds * 1000 + duration.nanos / 1e6 : 0);
 
 function details(error) {
   const [bytes] = error.metadata.get('grpc-status-details-bin');

@@ -17,7 +17,11 @@ before(async () => {
     createHold({ request }, callback) {
       requests.push(request);
       const answer = answers.shift();
-      callback(answer ?? null, { hold: { id: 'concert.1', state: 'HOLD_STATE_HELD' } });
+      callback(answer ?? null, { hold: { id: 'concert.1', state: 'HOLD_STATE_HELD', remaining: { seconds: 1, nanos: 5e8 } } });
+    },
+    // Two units, and as many as the order's id says cancelled since.
+    confirmHold({ request }, callback) {
+      callback(null, { sale: { quantity: 2, cancelledQuantity: Number(request.orderId) } });
     },
   });
   const port = await new Promise((resolve, reject) => {
@@ -50,7 +54,7 @@ function answerOf(code, reason, metadata, wait) {
 function holdAfter(...first) {
   answers = first;
   requests = [];
-  return client.hold({ allotmentId: 'concert', buyerId: 'ann', requestId: 'cart-1', quantity: 2 });
+  return client.hold({ allotmentId: 'concert', buyerId: 'ann', orderId: 'order-1', quantity: 2 });
 }
 
 for (const [code, reason] of [
@@ -73,7 +77,7 @@ for (const [code, reason] of [['UNAVAILABLE', 'STORE_UNAVAILABLE'], ['UNAVAILABL
   test(`${reason} is tried again with the same request`, async () => {
     // One more than gRPC itself tries, so that untilKnown has to.
     const hold = await holdAfter(...Array.from({ length: 6 }, () => answerOf(status[code], reason, {}, 1)));
-    assert.equal(hold.id, 'concert.1');
+    assert.deepEqual([hold.id, hold.remainingMs], ['concert.1', 1500]);
     assert.equal(requests.length, 7);
     for (const request of requests) assert.deepEqual(request, requests[0]);
   });
@@ -82,6 +86,12 @@ for (const [code, reason] of [['UNAVAILABLE', 'STORE_UNAVAILABLE'], ['UNAVAILABL
 test('an answer that leaves the outcome open is tried again', async () => {
   await holdAfter({ code: status.INTERNAL }, { code: status.UNKNOWN });
   assert.equal(requests.length, 3);
+});
+
+test('a sale of which nothing is left is a no', async () => {
+  assert.equal((await client.confirm('concert.1', '0')).quantity, 2);
+  assert.equal((await client.confirm('concert.1', '1')).cancelledQuantity, 1);
+  await assert.rejects(client.confirm('concert.1', '2'), (error) => error.reason === 'SALE_CANCELLED' && error.holdLost);
 });
 
 test('what is not known when patience is over is neither yes nor no', async () => {

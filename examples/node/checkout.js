@@ -1,28 +1,49 @@
-// One checkout: hold, pay, confirm; cancel if the buyer does not pay, and refund if the hold was lost meanwhile.
+// One checkout: hold, pay, confirm; the hold goes back if the buyer does not pay, and the money if the hold was lost meanwhile.
 import { Refusal } from './answers.js';
 
-// checkout sells to a buyer. `order` has the ids, which a shop keeps before the first call, so that it can go on from any point:
-// {allotmentId, buyerId, requestId, quantity, orderId}. `till` takes the money, charge(hold), and gives it back, refund().
+// checkout goes on with an order from where it is, to SOLD, REFUNDED or GIVEN_UP, and returns it. It throws what keeps it from there: a
+// Refusal, an Unknown, or what the shop throws. The order stays as it was stored last then, and checkout goes on from there when it is called again.
 //
-// Throws a Refusal if nothing was sold, and nothing stays paid. Throws an Unknown if it is not known: where it is the confirm's, the buyer
-// has paid; neither refund nor sell again, but call checkout again with the same order until it gives a sale or a Refusal.
-export async function checkout(client, order, till) {
-  const hold = await client.hold(order);
-  // Else it is SOLD or CONFIRMING: it was paid for before this shop crashed or gave up.
-  if (hold.state === 'HOLD_STATE_HELD') await charge(client, hold, till);
-  try {
-    return await client.confirm(hold.id, order.orderId);
-  } catch (error) {
-    if (error instanceof Refusal && error.holdLost) await till.refund();
-    throw error;
-  }
+// `order` is a row of the shop's database: {orderId, allotmentId, buyerId, quantity, state, holdId, payBefore}. It is stored as HOLDING before the first
+// call. `shop` is what is yours:
+//
+//   store(order)   keeps the order, and throws if it could not.
+//   pay(order)     asks the payment provider for what became of the order, and charges under the order's id if it is neither paid nor payBefore
+//                  (ms, as Date.now()) over. Returns 'PAID'; or 'GIVEN_UP' if no money was taken and none will be; throws if that is not known yet.
+//   refund(order)  gives back what was paid, under the order's id: once, however often it is called.
+export async function checkout(client, shop, order) {
+  const next = await step(client, shop, order);
+  if (next.state === order.state) return order;
+  await shop.store(next);
+  return checkout(client, shop, next);
 }
 
-async function charge(client, hold, till) {
+async function step(client, shop, order) {
+  switch (order.state) {
+    case 'HOLDING': {
+      const hold = await client.hold(order);
+      return { ...order, state: 'PAYING', holdId: hold.id, payBefore: Date.now() + hold.remainingMs };
+    }
+    case 'PAYING':
+      return { ...order, state: await shop.pay(order) };
+    case 'PAID':
+      return { ...order, state: await confirm(client, order) };
+    case 'REFUNDING':
+      await shop.refund(order);
+      return { ...order, state: 'REFUNDED' };
+    case 'GIVEN_UP':
+      await client.cancel(order.holdId).catch(() => {}); // the next one has the units at once; else the hold lapses
+  }
+  return order;
+}
+
+// confirm says what becomes of a paid order. One that is REFUNDING is never confirmed again: units that have come back meanwhile would be sold.
+async function confirm(client, { holdId, orderId }) {
   try {
-    await till.charge(hold);
+    await client.confirm(holdId, orderId);
+    return 'SOLD';
   } catch (error) {
-    await client.cancel(hold.id).catch(() => {}); // else it lapses
+    if (error instanceof Refusal && error.holdLost) return 'REFUNDING';
     throw error;
   }
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import grpc from '@grpc/grpc-js';
-import { readAnswer, Refusal, untilKnown, waitOf } from './answers.js';
+import { millis, readAnswer, Refusal, untilKnown, waitOf } from './answers.js';
 import { InventoryService, repository } from './protos.js';
 
 // How long a caller goes on, in ms, while the outcome of a call is open. A confirm is worth more: the buyer has paid.
@@ -12,8 +12,9 @@ const CONFIRM_PATIENCE = 60_000;
 // A watch is opened anew that often, in ms.
 const WATCH_TIME = 300_000;
 
-// The service config says between which servers calls take turns, how long one may take, and when gRPC itself makes it again. A try that
-// ends without an answer, or with a code that leaves the outcome open, is made again by gRPC; what is then still open, by untilKnown.
+// The service config says between which servers calls take turns, how long one may take, and when gRPC itself makes it again: where the connection broke
+// or the server asks for it, five times at most. What is open then is made again by untilKnown, whose waits are longer. That these are two loops,
+// one in the other, is meant: gRPC's is the quick one, which keeps to the server's times, but knows neither codes like INTERNAL nor a try that hangs.
 const OPTIONS = {
   'grpc.service_config': readFileSync(join(repository, 'client/serviceconfig.json'), 'utf8'),
   'grpc.service_config_disable_resolution': 1, // what DNS may say of it
@@ -24,18 +25,18 @@ const OPTIONS = {
 };
 
 export class Client {
-  // address is host:port, or dns:///host:port for a name with several addresses. Over a network use grpc.credentials.createSsl.
-  constructor(address) {
-    this.stub = new InventoryService(address, grpc.credentials.createInsecure(), OPTIONS);
+  // address is host:port, or dns:///host:port for a name with several addresses. Without credentials all is in plain text.
+  constructor(address, credentials = grpc.credentials.createInsecure()) {
+    this.stub = new InventoryService(address, credentials, OPTIONS);
   }
 
-  // hold takes units for a buyer until the hold's deadline. requestId names the buyer's intent: all tries have the same, so that
+  // hold takes units for an order until the hold's deadline, which is in remainingMs. The order's id is the request id of all tries, so that
   // there is one hold at most. A repeat gets the hold as it is now.
-  async hold({ allotmentId, buyerId, requestId, quantity }) {
-    const { hold } = await this.#call('createHold', { allotmentId, buyerId, requestId, quantity }, HOLD_PATIENCE);
+  async hold({ allotmentId, buyerId, orderId, quantity }) {
+    const { hold } = await this.#call('createHold', { allotmentId, buyerId, requestId: orderId, quantity }, HOLD_PATIENCE);
     const ended = { HOLD_STATE_LAPSED: 'HOLD_LAPSED', HOLD_STATE_CANCELLED: 'HOLD_CANCELLED' }[hold.state];
-    if (ended) throw new Refusal({ reason: ended, message: 'a new intent needs a new request id', facts: { hold_id: hold.id } });
-    return hold;
+    if (ended) throw new Refusal({ reason: ended, message: 'a new try needs a new order', facts: { hold_id: hold.id } });
+    return { ...hold, remainingMs: millis(hold.remaining) };
   }
 
   // cancel gives a hold's units back at once. One that nobody cancels lapses by itself.
@@ -43,9 +44,12 @@ export class Client {
     await this.#call('cancelHold', { holdId }, HOLD_PATIENCE);
   }
 
-  // confirm turns a hold into a sale. The order id makes it one sale, whatever is repeated.
+  // confirm turns a hold into a sale. The order id makes it one sale, whatever is repeated. A repeat gets the sale as it is now; if all of it was
+  // cancelled meanwhile, that is a no.
   async confirm(holdId, orderId) {
-    return (await this.#call('confirmHold', { holdId, orderId }, CONFIRM_PATIENCE)).sale;
+    const { sale } = await this.#call('confirmHold', { holdId, orderId }, CONFIRM_PATIENCE);
+    if (sale.cancelledQuantity === sale.quantity) throw new Refusal({ reason: 'SALE_CANCELLED', message: 'all of it', facts: { hold_id: holdId } });
+    return sale;
   }
 
   // watch gives the numbers of an allotment, now and as they change, until its reader stops. One that reads slowly misses numbers in

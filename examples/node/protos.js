@@ -6,7 +6,7 @@ import protoLoader from '@grpc/proto-loader';
 
 export const repository = fileURLToPath(new URL('../../', import.meta.url));
 
-// They import protovalidate's, which `make third_party` copies into the repository. In a project of your own, copy both folders.
+// They import protovalidate's, which `make third_party` copies into the repository.
 const definitions = protoLoader.loadSync(
   ['holdfast/v1/inventory_service.proto', 'holdfast/v1/admin_service.proto', 'errors.proto'],
   {

@@ -33,8 +33,12 @@ class Refusal(Exception):
 
     @property
     def hold_lost(self):
-        """Of a confirm: whether the hold is gone for good, so that a buyer who has paid is to be refunded."""
-        return self.reason in ("HOLD_LAPSED", "HOLD_CANCELLED", "HOLD_NOT_FOUND")
+        """Of a confirm: that the buyer does not get the units, and is to be refunded.
+
+        Store that before the money goes back: a lapsed hold is sold by a later confirm if its units have come back meanwhile. HOLD_NOT_FOUND
+        is for a person to look at: the service may be the wrong one.
+        """
+        return self.reason in ("HOLD_LAPSED", "HOLD_CANCELLED", "SALE_CANCELLED")
 
 
 class Unknown(Exception):

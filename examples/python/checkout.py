@@ -1,45 +1,70 @@
-"""One checkout: hold, pay, confirm; cancel if the buyer does not pay, and refund if the hold was lost meanwhile."""
+"""One checkout: hold, pay, confirm; the hold goes back if the buyer does not pay, and the money if the hold was lost meanwhile."""
 
 import contextlib
 import dataclasses
+import time
 
 from answers import Refusal, Unknown
-from protos import hold_pb2
 
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """What a buyer wants, and the ids, which a shop keeps before the first call, so that it can go on from any point."""
+    """A row of the shop's database. It is stored as HOLDING before the first call."""
 
+    order_id: str
     allotment_id: str
     buyer_id: str
-    request_id: str
-    order_id: str
     quantity: int
+    state: str = "HOLDING"
+    hold_id: str = ""
+    pay_before: float = 0  # as time.time()
+
+    def to(self, state, **more):
+        """The order in another state."""
+        return dataclasses.replace(self, state=state, **more)
 
 
-def checkout(client, order, till):
-    """Sells to a buyer. till takes the money, charge(hold), and gives it back, refund().
+def checkout(client, shop, order):
+    """Goes on with an order from where it is, to SOLD, REFUNDED or GIVEN_UP, and returns it.
 
-    Raises a Refusal if nothing was sold, and nothing stays paid. Raises an Unknown if it is not known: where it is the confirm's, the
-    buyer has paid; neither refund nor sell again, but call checkout again with the same order until it gives a sale or a Refusal.
+    Raises what keeps it from there: a Refusal, an Unknown, or what the shop raises. The order stays as it was stored last then, and
+    checkout goes on from there when it is called again. shop is what is yours:
+
+    store(order)   keeps the order, and raises if it could not.
+    pay(order)     asks the payment provider for what became of the order, and charges under the order's id if it is neither paid nor
+                   pay_before over. Returns "PAID"; or "GIVEN_UP" if no money was taken and none will be; raises if that is not known yet.
+    refund(order)  gives back what was paid, under the order's id: once, however often it is called.
     """
-    hold = client.hold(order.allotment_id, order.buyer_id, order.request_id, order.quantity)
-    # Else it is SOLD or CONFIRMING: it was paid for before this shop crashed or gave up.
-    if hold.state == hold_pb2.HOLD_STATE_HELD:
-        _charge(client, hold, till)
+    after = _step(client, shop, order)
+    if after.state == order.state:
+        return order
+    shop.store(after)
+    return checkout(client, shop, after)
+
+
+def _step(client, shop, order):
+    if order.state == "HOLDING":
+        hold = client.hold(order.allotment_id, order.buyer_id, order.order_id, order.quantity)
+        return order.to("PAYING", hold_id=hold.id, pay_before=time.time() + hold.remaining.ToTimedelta().total_seconds())
+    if order.state == "PAYING":
+        return order.to(shop.pay(order))
+    if order.state == "PAID":
+        return order.to(_confirm(client, order))
+    if order.state == "REFUNDING":
+        shop.refund(order)
+        return order.to("REFUNDED")
+    if order.state == "GIVEN_UP":
+        with contextlib.suppress(Refusal, Unknown):  # the next one has the units at once; else the hold lapses
+            client.cancel(order.hold_id)
+    return order
+
+
+def _confirm(client, order):
+    """What becomes of a paid order. One that is REFUNDING is never confirmed again: units that have come back meanwhile would be sold."""
     try:
-        return client.confirm(hold.id, order.order_id)
+        client.confirm(order.hold_id, order.order_id)
     except Refusal as no:
         if no.hold_lost:
-            till.refund()
+            return "REFUNDING"
         raise
-
-
-def _charge(client, hold, till):
-    try:
-        till.charge(hold)
-    except Exception:
-        with contextlib.suppress(Refusal, Unknown):  # else it lapses
-            client.cancel(hold.id)
-        raise
+    return "SOLD"

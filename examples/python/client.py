@@ -13,8 +13,10 @@ CONFIRM_PATIENCE = 60
 # A watch is opened anew that often, in seconds.
 WATCH_TIME = 300
 
-# The service config says between which servers calls take turns, how long one may take, and when gRPC itself makes it again. A try that
-# ends without an answer, or with a code that leaves the outcome open, is made again by gRPC; what is then still open, by until_known.
+# The service config says between which servers calls take turns, how long one may take, and when gRPC itself makes it again: where the
+# connection broke or the server asks for it, five times at most. What is open then is made again by until_known, whose waits are longer.
+# That these are two loops, one in the other, is meant: gRPC's is the quick one, which keeps to the server's times, but knows neither codes
+# like INTERNAL nor a try that hangs.
 OPTIONS = (
     ("grpc.service_config", (REPOSITORY / "client" / "serviceconfig.json").read_text(encoding="utf-8")),
     ("grpc.service_config_disable_resolution", 1),  # what DNS may say of it
@@ -30,23 +32,25 @@ _ENDED = {hold_pb2.HOLD_STATE_LAPSED: "HOLD_LAPSED", hold_pb2.HOLD_STATE_CANCELL
 class Client:
     """A connection to each of the servers that its address names: one in a process is enough."""
 
-    def __init__(self, address):
-        """address is host:port, or dns:///host:port for a name with several addresses. Over a network use grpc.secure_channel."""
-        self._channel = grpc.insecure_channel(address, options=OPTIONS)
+    def __init__(self, address, credentials=None):
+        """address is host:port, or dns:///host:port for a name with several addresses. Without credentials all is in plain text."""
+        if credentials:
+            self._channel = grpc.secure_channel(address, credentials, options=OPTIONS)
+        else:
+            self._channel = grpc.insecure_channel(address, options=OPTIONS)
         self._stub = inventory_service_pb2_grpc.InventoryServiceStub(self._channel)
 
-    def hold(self, allotment_id, buyer_id, request_id, quantity):
-        """Takes units for a buyer until the hold's deadline.
+    def hold(self, allotment_id, buyer_id, order_id, quantity):
+        """Takes units for an order until the hold's deadline.
 
-        request_id names the buyer's intent: all tries have the same, so that there is one hold at most. A repeat gets the hold as it is
-        now.
+        The order's id is the request id of all tries, so that there is one hold at most. A repeat gets the hold as it is now.
         """
         request = inventory_service_pb2.CreateHoldRequest(
-            allotment_id=allotment_id, buyer_id=buyer_id, request_id=request_id, quantity=quantity
+            allotment_id=allotment_id, buyer_id=buyer_id, request_id=order_id, quantity=quantity
         )
         hold = until_known(lambda left: self._stub.CreateHold(request, timeout=left), HOLD_PATIENCE).hold
         if hold.state in _ENDED:
-            raise Refusal(_ENDED[hold.state], "a new intent needs a new request id", {"hold_id": hold.id})
+            raise Refusal(_ENDED[hold.state], "a new try needs a new order", {"hold_id": hold.id})
         return hold
 
     def cancel(self, hold_id):
@@ -55,9 +59,15 @@ class Client:
         until_known(lambda left: self._stub.CancelHold(request, timeout=left), HOLD_PATIENCE)
 
     def confirm(self, hold_id, order_id):
-        """Turns a hold into a sale. The order id makes it one sale, whatever is repeated."""
+        """Turns a hold into a sale. The order id makes it one sale, whatever is repeated.
+
+        A repeat gets the sale as it is now; if all of it was cancelled meanwhile, that is a no.
+        """
         request = inventory_service_pb2.ConfirmHoldRequest(hold_id=hold_id, order_id=order_id)
-        return until_known(lambda left: self._stub.ConfirmHold(request, timeout=left), CONFIRM_PATIENCE).sale
+        sale = until_known(lambda left: self._stub.ConfirmHold(request, timeout=left), CONFIRM_PATIENCE).sale
+        if sale.cancelled_quantity == sale.quantity:
+            raise Refusal("SALE_CANCELLED", "all of it", {"hold_id": hold_id})
+        return sale
 
     def watch(self, allotment_id):
         """Gives the numbers of an allotment, now and as they change, until its reader stops.

@@ -3,7 +3,6 @@
 HOLDFAST_ADDR is where Holdfast is (127.0.0.1:50051).
 """
 
-import contextlib
 import os
 import secrets
 
@@ -49,30 +48,31 @@ def refused(reason, call, *facts):
     raise AssertionError(f"not {reason}")
 
 
-def order(buyer, quantity):
-    """What a buyer wants."""
-    return Order(ALLOTMENT, buyer, f"{buyer}-cart-1", f"{buyer}-order-1", quantity)
+def order_of(buyer, quantity):
+    """What a shop stores first."""
+    return Order(f"{buyer}-order-1", ALLOTMENT, buyer, quantity)
 
 
-class Till:
-    """Where a buyer pays, after what happens meanwhile."""
+class Shop:
+    """Has neither database nor payment provider; it says what it would do with them. paying is what comes of a buyer's payment."""
 
-    def __init__(self, buyer, meanwhile=lambda hold: None):
-        self._buyer = buyer
-        self._meanwhile = meanwhile
+    def __init__(self, paying=lambda order: "PAID"):
+        self._paying = paying
 
-    def charge(self, hold):
+    def store(self, order):
+        """Keeps an order."""
+        print(f"  {order.order_id} is {order.state}")
+
+    def pay(self, order):
         """Takes the money."""
-        self._meanwhile(hold)
-        print(f"  {self._buyer} pays")
+        state = self._paying(order)
+        if state == "PAID":
+            print(f"  {order.buyer_id} pays")
+        return state
 
-    def refund(self):
+    def refund(self, order):
         """Gives the money back."""
-        print(f"  {self._buyer} is refunded")
-
-
-class Declined(Exception):
-    """No money was taken."""
+        print(f"  {order.buyer_id} gets the money back")
 
 
 def main():
@@ -83,58 +83,59 @@ def main():
     print(f"{ALLOTMENT}: 3 units, a hold lasts 5 s")
     seen(numbers, 3, 0, 0)
 
-    def hold(wanted):
-        return client.hold(wanted.allotment_id, wanted.buyer_id, wanted.request_id, wanted.quantity)
+    def hold(order):
+        return client.hold(order.allotment_id, order.buyer_id, order.order_id, order.quantity)
 
-    def ann_waits(held):
-        print(f"  held: {held.id}")
+    def ann_waits(order):
+        print(f"  held: {order.hold_id}")
         seen(numbers, 1, 2, 0)
+        return "PAID"
 
     print("ann buys 2")
-    sale = checkout(client, order("ann", 2), Till("ann", ann_waits))
-    print(f"  sold: {sale.quantity} units, {sale.order_id}")
+    checkout(client, Shop(ann_waits), order_of("ann", 2))
     seen(numbers, 1, 0, 2)
 
     def eve_is_declined(_):
         seen(numbers, 0, 1, 2)
-        raise Declined
+        return "GIVEN_UP"
 
     print("eve wants one, and her card is declined")
-    with contextlib.suppress(Declined):
-        checkout(client, order("eve", 1), Till("eve", eve_is_declined))
+    checkout(client, Shop(eve_is_declined), order_of("eve", 1))
     seen(numbers, 1, 0, 2)
-    print("the same request once more: a new try needs a new request id")
-    refused("HOLD_CANCELLED", lambda: hold(order("eve", 1)))
+    print("the same order once more: a new try needs a new order")
+    refused("HOLD_CANCELLED", lambda: hold(order_of("eve", 1)))
 
     print("dot wants 2")
-    refused("SOLD_OUT", lambda: hold(order("dot", 2)), "requested", "capacity", "sold", "held")
+    refused("SOLD_OUT", lambda: hold(order_of("dot", 2)), "requested", "capacity", "sold", "held")
 
     print("bob wants the last one, and the connection is cut when the answer comes")
     cut = Cut(ADDRESS)
     unlucky = Client(cut.address)
 
-    def bob_is_late(held):
+    def bob_is_late(order):
         assert cut.count == 1
-        print(f"  held, after {cut.count} cut: {held.id}")
-        assert hold(order("bob", 1)).id == held.id
-        print("  the same request once more, as after a crash of the shop: the same hold")
+        print(f"  held, after {cut.count} cut: {order.hold_id}")
+        assert hold(order_of("bob", 1)).id == order.hold_id
+        print("  the same order once more, as after a crash of the shop: the same hold")
         seen(numbers, 0, 1, 2)
 
         print("cid wants it, too")
-        refused("ALL_HELD", lambda: hold(order("cid", 1)), "requested", "capacity", "sold", "held", "next_lapse_time")
+        refused("ALL_HELD", lambda: hold(order_of("cid", 1)), "requested", "capacity", "sold", "held", "next_lapse_time")
 
         print("bob takes longer than his hold lasts")
         seen(numbers, 1, 0, 2)
 
-        print("cid tries again, with the same request")
-        print(f"  held: {hold(order('cid', 1)).id}")
+        print("cid tries again, with the same order")
+        print(f"  held: {hold(order_of('cid', 1)).id}")
         seen(numbers, 0, 1, 2)
         print("bob is ready at last")
+        return "PAID"
 
-    refused("HOLD_LAPSED", lambda: checkout(unlucky, order("bob", 1), Till("bob", bob_is_late)))
+    late = checkout(unlucky, Shop(bob_is_late), order_of("bob", 1))
+    assert late.state == "REFUNDED"
 
     print("cid goes on with his hold")
-    checkout(client, order("cid", 1), Till("cid"))
+    checkout(client, Shop(), order_of("cid", 1))
     seen(numbers, 0, 0, 3)
 
     numbers.close()

@@ -51,6 +51,13 @@ class Scripted(inventory_service_pb2_grpc.InventoryServiceServicer):
         response.hold.id = "concert.1"
         return response
 
+    def ConfirmHold(self, request, context):  # pylint: disable=invalid-name
+        """Two units, and as many as the order's id says cancelled since."""
+        del context
+        response = inventory_service_pb2.ConfirmHoldResponse()
+        response.sale.quantity, response.sale.cancelled_quantity = 2, int(request.order_id)
+        return response
+
 
 class FakeError(grpc.RpcError):
     """What gRPC raises."""
@@ -88,7 +95,7 @@ class Answers(unittest.TestCase):
     def hold_after(self, *answers):
         """Asks for a hold of a server that first gives these answers."""
         self.scripted.answers = list(answers)
-        return self.client.hold("concert", "ann", "cart-1", 2)
+        return self.client.hold("concert", "ann", "order-1", 2)
 
     def test_no_is_not_tried_again(self):
         for code, reason in (
@@ -122,6 +129,13 @@ class Answers(unittest.TestCase):
     def test_without_a_decision_it_is_tried_again(self):
         self.hold_after((CODE.INTERNAL, []), (CODE.UNKNOWN, []))
         self.assertEqual(len(self.scripted.requests), 3)
+
+    def test_a_sale_of_which_nothing_is_left_is_a_no(self):
+        self.assertEqual(self.client.confirm("concert.1", "0").quantity, 2)
+        self.assertEqual(self.client.confirm("concert.1", "1").cancelled_quantity, 1)
+        with self.assertRaises(Refusal) as no:
+            self.client.confirm("concert.1", "2")
+        self.assertEqual((no.exception.reason, no.exception.hold_lost), ("SALE_CANCELLED", True))
 
     def test_too_large_is_not_tried_again_by_us(self):
         self.assertFalse(Answer(FakeError(CODE.RESOURCE_EXHAUSTED)).open)

@@ -67,7 +67,9 @@ const (
 	// passed. Metadata: allotment_id, [opens_at], [closes_at].
 	ErrorReason_ERROR_REASON_CLOSED ErrorReason = 8
 	// FAILED_PRECONDITION, final: the hold's deadline has passed, and for a confirm its units could not
-	// be taken again. A buyer who has paid is to be refunded. Metadata: hold_id, allotment_id.
+	// be taken again, since others have them, the buyer's limit is reached, or late_confirm is REJECT. A
+	// buyer who has paid is to be refunded, and the hold never confirmed again: that may succeed when
+	// units have come back. Metadata: hold_id, allotment_id.
 	ErrorReason_ERROR_REASON_HOLD_LAPSED ErrorReason = 9
 	// FAILED_PRECONDITION, final: the hold was cancelled before. Metadata: hold_id, allotment_id.
 	ErrorReason_ERROR_REASON_HOLD_CANCELLED ErrorReason = 10
@@ -105,7 +107,8 @@ const (
 	ErrorReason_ERROR_REASON_DIFFERENT_GROUPS ErrorReason = 20
 	// NOT_FOUND, final until it is created: no allotment has this id. Metadata: allotment_id.
 	ErrorReason_ERROR_REASON_ALLOTMENT_NOT_FOUND ErrorReason = 21
-	// NOT_FOUND, final: no hold with this id is known, or it ended so long ago that it is forgotten.
+	// NOT_FOUND, final: no hold with this id is known, or it ended so long ago that it is forgotten. Of a
+	// hold that was paid for it needs a person: a service says the same of every hold that another made.
 	// Metadata: hold_id.
 	ErrorReason_ERROR_REASON_HOLD_NOT_FOUND ErrorReason = 22
 	// NOT_FOUND, final unless the hold is confirmed: there is such a hold, and it has no sale. Never said

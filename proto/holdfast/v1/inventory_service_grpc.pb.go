@@ -98,9 +98,11 @@ type InventoryServiceClient interface {
 	ExtendHold(ctx context.Context, in *ExtendHoldRequest, opts ...grpc.CallOption) (*ExtendHoldResponse, error)
 	// Turns a hold into a sale: call it when the buyer has paid. Once it has begun it ends as a sale or
 	// as a final refusal, even if caller or server go away; a repeat with the same order id and
-	// quantity joins it or answers with the sale as it is now. A hold past its deadline is confirmed if
-	// the allotment's late_confirm allows it and its units are still free; HOLD_LAPSED means: refund
-	// the buyer.
+	// quantity joins it or answers with the sale as it is now: look at cancelled_quantity, since one that
+	// was cancelled as a whole is OK, too. A hold past its deadline is confirmed if the allotment's
+	// late_confirm allows it, its units are still free, and they and those that the buyer has meanwhile
+	// are not over max_quantity_per_buyer; else it is HOLD_LAPSED, which means: refund the buyer. It may
+	// be confirmed later all the same, when units have come back: never confirm again what is refunded.
 	//
 	// Reasons: HOLD_LAPSED, HOLD_CANCELLED, ORDER_EXISTS, ORDER_MISMATCH, REQUEST_MISMATCH (another
 	// quantity), STALE_TOKEN, HOLD_NOT_FOUND, RESULT_UNKNOWN, QUEUE_FULL, REBUILDING,
@@ -334,9 +336,11 @@ type InventoryServiceServer interface {
 	ExtendHold(context.Context, *ExtendHoldRequest) (*ExtendHoldResponse, error)
 	// Turns a hold into a sale: call it when the buyer has paid. Once it has begun it ends as a sale or
 	// as a final refusal, even if caller or server go away; a repeat with the same order id and
-	// quantity joins it or answers with the sale as it is now. A hold past its deadline is confirmed if
-	// the allotment's late_confirm allows it and its units are still free; HOLD_LAPSED means: refund
-	// the buyer.
+	// quantity joins it or answers with the sale as it is now: look at cancelled_quantity, since one that
+	// was cancelled as a whole is OK, too. A hold past its deadline is confirmed if the allotment's
+	// late_confirm allows it, its units are still free, and they and those that the buyer has meanwhile
+	// are not over max_quantity_per_buyer; else it is HOLD_LAPSED, which means: refund the buyer. It may
+	// be confirmed later all the same, when units have come back: never confirm again what is refunded.
 	//
 	// Reasons: HOLD_LAPSED, HOLD_CANCELLED, ORDER_EXISTS, ORDER_MISMATCH, REQUEST_MISMATCH (another
 	// quantity), STALE_TOKEN, HOLD_NOT_FOUND, RESULT_UNKNOWN, QUEUE_FULL, REBUILDING,

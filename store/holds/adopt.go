@@ -44,6 +44,10 @@ func (s *Store) AdoptBegin(ctx context.Context, p store.Place, claim string, lea
 	if err := s.fleet.confirm(ctx, p.Group); err != nil {
 		return nil, 0, err
 	}
+	return s.claim(ctx, p, claim, lease, renew)
+}
+
+func (s *Store) claim(ctx context.Context, p store.Place, claim string, lease time.Duration, renew bool) (*store.Past, time.Duration, error) {
 	mode := beginNeeded
 	if renew {
 		mode = beginAnyway

@@ -191,7 +191,7 @@ func replyCalls() []func(*Store) error {
 		},
 		func(s *Store) error { return anything(nil, s.leave(ctx, p, 1, 1, 0, 1)) },
 		func(s *Store) error {
-			_, _, err := s.AdoptBegin(ctx, p, "claim", lease, false)
+			_, _, err := s.claim(ctx, p, "claim", lease, false)
 			return anything(nil, err)
 		},
 		func(s *Store) error {

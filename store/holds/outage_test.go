@@ -148,8 +148,11 @@ func TestReplica(t *testing.T) {
 	})
 
 	other.shutGate(records[0].Hold)
-	if past, left, err := other.AdoptBegin(f.ctx(), f.place, "claim-2", lease, true); past != nil || err != nil || left <= 0 {
-		t.Errorf("AdoptBegin on a replica: %+v, %v, %v", past, left, err)
+	if past, _, err := other.AdoptBegin(f.ctx(), f.place, "claim-2", lease, true); past != nil || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("AdoptBegin on a replica: %+v, %v, want ErrUnavailable", past, err)
+	}
+	if past, left, err := other.claim(f.ctx(), f.place, "claim-2", lease, true); past != nil || err != nil || left <= 0 {
+		t.Errorf("a claim on what has become a replica since it was asked: %+v, %v, %v", past, left, err)
 	}
 	other.stale("claim-2", records[0].Hold)
 	must(t, other.raw.ReplicaOf(f.ctx(), "NO", "ONE").Err()) // promoted
@@ -157,8 +160,8 @@ func TestReplica(t *testing.T) {
 	host, port, _ = strings.Cut(second.Addr(), ":")
 	must(t, f.raw.ReplicaOf(f.ctx(), host, port).Err()) // demoted
 	f.needsAdopt()
-	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "claim-3", lease, true); past != nil || err != nil {
-		t.Errorf("AdoptBegin on a demoted master: %+v, %v", past, err)
+	if past, _, err := f.AdoptBegin(f.ctx(), f.place, "claim-3", lease, true); past != nil || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("AdoptBegin on a demoted master: %+v, %v, want ErrUnavailable", past, err)
 	}
 }
 

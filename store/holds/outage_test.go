@@ -151,7 +151,7 @@ func TestReplica(t *testing.T) {
 	if past, _, err := other.AdoptBegin(f.ctx(), f.place, "claim-2", lease, true); past != nil || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("AdoptBegin on a replica: %+v, %v, want ErrUnavailable", past, err)
 	}
-	if past, left, err := other.claim(f.ctx(), f.place, "claim-2", lease, true); past != nil || err != nil || left <= 0 {
+	if past, left, err := other.Store.claim(f.ctx(), f.place, "claim-2", lease, true); past != nil || err != nil || left <= 0 {
 		t.Errorf("a claim on what has become a replica since it was asked: %+v, %v, %v", past, left, err)
 	}
 	other.stale("claim-2", records[0].Hold)

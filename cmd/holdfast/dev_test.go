@@ -76,11 +76,12 @@ func TestDevTour(t *testing.T) {
 		}
 	}
 	wants := []string{
+		"", // variables
 		`"available": "5"`, `"id": "demo.`, `"orderId": "order-demo.`, `"cancelledQuantity": 1`, `"buyerId": "bob"`,
 		`"HOLD_STATE_CANCELLED"`, `"reason": "SOLD_OUT"`, `"capacity": "100"`, `"capacity": "150"`, `"holds"`,
 	}
 	again := slices.Clone(wants)
-	again[0], again[7] = `"available": "4"`, `"capacity": "150"` // as the first walk left it
+	again[1], again[8] = `"available": "4"`, `"capacity": "150"` // as the first walk left it
 	wants = append(wants, again...)
 	p, children := startDev(t, "--ephemeral")
 	commands, outputs := pasteTwice(t, root, p)

@@ -265,6 +265,14 @@ func TestAdjustIsRepeated(t *testing.T) {
 	}
 }
 
+// TestWatchNamesTheStore: which allotments there are needs Postgres, and only that.
+func TestWatchNamesTheStore(t *testing.T) {
+	f := &fake{fail: func(int) error { return refused(codes.Unavailable, "no store", "STORE_UNAVAILABLE") }}
+	if _, _, err := run(t, f.serve(t), "watch --once"); err == nil || !strings.Contains(err.Error(), "Postgres: holdfast admin watch ID") {
+		t.Errorf("told %v", err)
+	}
+}
+
 // TestUpdateIsNotRepeated: a repeat of a change that was made would be told STALE_ETAG.
 func TestUpdateIsNotRepeated(t *testing.T) {
 	f := &fake{fail: func(int) error { return refused(codes.Unavailable, "no store", "STORE_UNAVAILABLE") }}

@@ -158,6 +158,7 @@ func TestChartValues(t *testing.T) {
 		"an issuer of no keys":  {with("jwt", map[string]any{"issuer": "i"}), "jwksURL"},
 		"keys in plain text":    {with("jwt", map[string]any{"jwksURL": "http://issuer.example"}), "jwksURL"},
 		"misspelt":              {with("replica", 3), "replica"},
+		"a setting twice":       {with("env", []any{map[string]any{"name": "HOLDFAST_DURABILITY", "value": "fsync"}}), "set durability"},
 		"password as a value":   {with("env", []any{map[string]any{"name": "HOLDFAST_REDIS_URL", "value": "redis://:x@r"}}), "env"},
 		"no time to drain":      {with("drainDelaySeconds", 0), "drainDelaySeconds"},
 		"durability not known":  {with("durability", "all"), "durability"},

@@ -24,7 +24,7 @@ type notAllowed struct{ caller, what string }
 // Error is for the caller.
 func (n *notAllowed) Error() string { return "caller " + n.caller + n.what }
 
-// authorize is the one place that says who may call a method. The caller is nil if nobody is asked who it is.
+// authorize is the one place that says who may call a method. The caller is nil if nobody is asked who it is, or it is not known.
 func (i *interceptors) authorize(ctx context.Context, m *method) (*auth.Caller, error) {
 	if i.auth == nil || m.roles&auth.Anyone != 0 {
 		return nil, nil //nolint:nilnil // nobody is asked
@@ -34,15 +34,20 @@ func (i *interceptors) authorize(ctx context.Context, m *method) (*auth.Caller, 
 		return nil, err
 	}
 	if caller.Roles&m.roles == 0 {
-		return nil, &notAllowed{caller.Name, " has no role that may call this method"}
+		return caller, &notAllowed{caller.Name, " has no role that may call this method"}
 	}
 	return caller, nil
 }
 
 // enter takes a call past who may make it, and past how many there may be.
-func (i *interceptors) enter(ctx context.Context, m *method, arrived time.Time, req any, handler grpc.UnaryHandler) (any, error) {
+func (i *interceptors) enter(
+	ctx context.Context, m *method, name string, arrived time.Time, req any, handler grpc.UnaryHandler,
+) (any, error) {
 	caller, err := i.authorize(ctx, m)
 	if err != nil {
+		if m.audited {
+			i.denials.note(ctx, name, caller, req, err)
+		}
 		return nil, err
 	}
 	if caller != nil {

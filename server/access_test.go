@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -354,6 +355,37 @@ func TestAuditLog(t *testing.T) {
 	f.before = failing(store.ErrUnavailable)
 	if got := lines("CreateAllotment", requests["CreateAllotment"]); !strings.Contains(got, "outcome=STORE_UNAVAILABLE") {
 		t.Errorf("an action that failed: %s", got)
+	}
+}
+
+// TestDeniedCallsAreAudited: who is not let in leaves a line, too, and a flood of such calls few. Reads leave none.
+func TestDeniedCallsAreAudited(t *testing.T) {
+	var log storetest.Log
+	guard := withCallers(t, caller("checkout", object{"name": "shop"}))
+	b := startServer(t, &fake{}, func(o *Options) { guard(o); o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	begin := time.Now()
+	const calls = 20
+	for range calls {
+		for _, with := range []token{"checkout-token", "wrong", ""} {
+			for _, method := range []string{"AdjustCapacity", "ListHolds"} {
+				text, _ := json.Marshal(validRequests()[method])
+				if err := b.send(t, method, message(t, method, text), as(with)); err == nil {
+					t.Fatalf("%q was let in", with)
+				}
+			}
+		}
+	}
+	for _, want := range []string{
+		"who=shop peer=bufconn what=AdjustCapacity allotment=concert outcome=CALLER_NOT_ALLOWED",
+		"who=unknown peer=bufconn what=AdjustCapacity allotment=concert outcome=CALLER_UNKNOWN",
+	} {
+		most := int(time.Since(begin)/time.Second) + 1
+		if n := strings.Count(log.String(), want); n < 1 || n > most {
+			t.Errorf("%d lines with %s, want one a second:\n%s", n, want, log.String())
+		}
+	}
+	if strings.Contains(log.String(), "ListHolds") {
+		t.Errorf("a read was logged:\n%s", log.String())
 	}
 }
 

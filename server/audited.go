@@ -3,12 +3,15 @@ package server
 import (
 	"context"
 	"log/slog"
+	"path"
 	"slices"
+	"sync"
 	"time"
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-inventory/holdfast/server/auth"
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/seldom"
 )
 
 // auditedMethods are those that operators change something by.
@@ -93,6 +96,41 @@ func (l *audited) line(ctx context.Context, what, allotment string, err error, f
 		slog.String("allotment", allotment), slog.String("outcome", outcome),
 	}, facts...)
 	l.log.LogAttrs(ctx, slog.LevelInfo, "operator action", all...)
+}
+
+// denials logs calls that were to change something and were not let in: a line a second for each caller that is known, and one for
+// all others together, with how many were left out, so that a flood of them hides nothing else and fills no disk.
+type denials struct {
+	log   *slog.Logger
+	mu    sync.Mutex
+	lines map[string]*seldom.Line // by the caller's name; callers are as many as the file has
+}
+
+// note logs one such call. The caller is nil if it is not known.
+func (d *denials) note(ctx context.Context, method string, caller *auth.Caller, req any, err error) {
+	who, name := "unknown", ""
+	if caller != nil {
+		who, name = caller.Name, "caller "+caller.Name
+	}
+	d.mu.Lock()
+	line := d.lines[name]
+	if line == nil {
+		line = new(seldom.Line)
+		d.lines[name] = line
+	}
+	d.mu.Unlock()
+	allotment := ""
+	switch r := req.(type) {
+	case interface{ GetAllotmentId() string }:
+		allotment = r.GetAllotmentId()
+	case interface{ GetAllotment() *pb.Allotment }:
+		allotment = r.GetAllotment().GetId()
+	}
+	if !store.ValidAllotmentID(allotment) { // it was not validated yet
+		allotment = ""
+	}
+	line.Log(d.log, slog.LevelInfo, time.Now(), "operator action", slog.String("who", who), slog.String("peer", auth.Peer(ctx)),
+		slog.String("what", path.Base(method)), slog.String("allotment", allotment), slog.String("outcome", failureOf(err).outcome))
 }
 
 // rules is a group of an allotment's rules; empty if they are not known.

@@ -124,7 +124,7 @@ func troubleOf(err error) *failure {
 	case errors.Is(err, store.ErrRebuilding), errors.Is(err, store.ErrStale):
 		return retryable(codes.Unavailable, reasonRebuilding, retryRebuilding, nil)
 	case errors.Is(err, store.ErrUnavailable):
-		return retryable(codes.Unavailable, reasonStoreUnavailable, retryStore, nil)
+		return storeUnavailable(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return newFailure(codes.DeadlineExceeded, "the caller's deadline has passed", outcomeDeadline, 0)
 	case errors.Is(err, context.Canceled):
@@ -134,6 +134,15 @@ func troubleOf(err error) *failure {
 		return &failure{status: st, outcome: codeName(st.Code())}
 	}
 	return internal(err)
+}
+
+// storeUnavailable tells a store that refuses to work from one that does not answer.
+func storeUnavailable(err error) *failure {
+	text := troubleText(reasonStoreUnavailable)
+	if no, ok := errors.AsType[*store.Rejection](err); ok {
+		text = no.Store + " is up but refuses to work (" + no.Kind + "): repeat with the same ids"
+	}
+	return newFailure(codes.Unavailable, text, reasonStoreUnavailable, jittered(retryStore), errorInfo(reasonStoreUnavailable, nil))
 }
 
 // internal hides the cause from the caller.

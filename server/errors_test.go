@@ -212,6 +212,24 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
+// TestRejection: a store that refuses to work is not said to be out of reach; nobody is told what it said.
+func TestRejection(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{store.ErrUnavailable, "a store could not be reached in time: repeat with the same ids"},
+		{
+			fmt.Errorf("%w: redis: %w", store.ErrUnavailable, &store.Rejection{Store: "Redis", Kind: "OOM", Err: errors.New("OOM: hunter2")}),
+			"Redis is up but refuses to work (OOM): repeat with the same ids",
+		},
+	} {
+		if got := failureOf(test.err).status.Message(); got != test.want {
+			t.Errorf("%v: callers are told %q, want %q", test.err, got, test.want)
+		}
+	}
+}
+
 func TestOtherErrors(t *testing.T) {
 	secret := errors.New("dial tcp: password hunter2 rejected")
 	tests := []struct {
@@ -226,6 +244,7 @@ func TestOtherErrors(t *testing.T) {
 		{"stale", store.ErrStale, codes.Unavailable, "REBUILDING", "", false},
 		{"rebuilding", store.ErrRebuilding, codes.Unavailable, "REBUILDING", "", false},
 		{"unavailable for want of time", fmt.Errorf("%w: %w", store.ErrUnavailable, context.DeadlineExceeded), codes.Unavailable, "STORE_UNAVAILABLE", "", false},
+		{"unavailable since it refuses", fmt.Errorf("%w: %w", store.ErrUnavailable, &store.Rejection{Store: "Redis", Kind: "OOM", Err: secret}), codes.Unavailable, "STORE_UNAVAILABLE", "", false},
 		{"result unknown for want of time", fmt.Errorf("%w: %w", store.ErrResultUnknown, context.Canceled), codes.Unavailable, "RESULT_UNKNOWN", "", false},
 		{"result unknown beats what it met", fmt.Errorf("%w: %w", store.ErrResultUnknown, &store.AdoptNeeded{Places: make([]store.Place, 1)}), codes.Unavailable, "RESULT_UNKNOWN", "", false},
 		{"deadline", fmt.Errorf("read: %w", context.DeadlineExceeded), codes.DeadlineExceeded, "DEADLINE_EXCEEDED", "", false},

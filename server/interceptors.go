@@ -38,6 +38,7 @@ type interceptors struct {
 	auth      *auth.Authenticator // nil: everybody may do everything
 	calls     *gate
 	streams   *gate
+	denials   *denials
 }
 
 // running is what Stop waits for.
@@ -110,7 +111,7 @@ func (i *interceptors) protect(
 			f = i.failed(ctx, name, i.panicked(ctx, name, r))
 		}
 	}()
-	resp, err := i.enter(ctx, m, arrived, req, handler)
+	resp, err := i.enter(ctx, m, name, arrived, req, handler)
 	if err != nil {
 		return nil, i.failed(ctx, name, err)
 	}

@@ -27,6 +27,7 @@ import (
 
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-inventory/holdfast/server/auth"
+	"github.com/holdfast-inventory/holdfast/store/seldom"
 )
 
 const (
@@ -157,6 +158,7 @@ func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
 		auth:      o.Auth,
 		calls:     newGate(callsMost),
 		streams:   newGate(streamsMost),
+		denials:   &denials{log: o.Logger, lines: map[string]*seldom.Line{}},
 	}, nil
 }
 

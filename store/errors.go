@@ -96,6 +96,21 @@ var (
 	ErrConstraint = errors.New("ledger constraint violated")
 )
 
+// Rejection is why a store that answers refuses to work, as when it is out of memory: nothing was done. It goes with
+// ErrUnavailable.
+type Rejection struct {
+	Store string // as people call it: Redis
+	Kind  string // one of few, and no secret: OOM
+	Err   error  // what the store said
+}
+
+func (e *Rejection) Error() string {
+	return e.Store + " refuses to work (" + e.Kind + "): " + e.Err.Error()
+}
+
+// Unwrap returns what the store said.
+func (e *Rejection) Unwrap() error { return e.Err }
+
 // AdoptNeeded says that the Redis state of these allotments is missing, foreign or being
 // adopted. Nothing was changed for any of them.
 type AdoptNeeded struct{ Places []Place }

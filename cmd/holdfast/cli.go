@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -44,6 +46,9 @@ type command interface {
 	run(ctx context.Context, out, errOut io.Writer) error
 }
 
+// errLogged is an error that has been logged, so that it need not be printed.
+var errLogged = errors.New("logged")
+
 // usageError is a mistake of whoever called the program.
 type usageError struct{ problems []string }
 
@@ -68,6 +73,8 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.Is(err, errLogged):
+		return exitError
 	case errors.As(err, &usage):
 		for _, problem := range usage.problems {
 			fmt.Fprintln(errOut, "holdfast:", problem)
@@ -114,8 +121,13 @@ func parse(args []string, out io.Writer) (chosen command, err error) {
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		return nil, &usageError{problems: []string{err.Error()}}
+		problem := err.Error()
+		if len(args) > 1 && args[0] == "admin" && strings.HasPrefix(args[1], "-") {
+			problem += ": settings come behind the command, as in holdfast admin list --addr HOST:PORT"
+		}
+		return nil, &usageError{problems: []string{problem}}
 	}
+	trimURLs(parsed)
 	if unknown := unknownVariables(parser.Model, os.Environ()); len(unknown) > 0 {
 		return nil, &usageError{problems: unknown}
 	}
@@ -129,6 +141,15 @@ func parse(args []string, out io.Writer) (chosen command, err error) {
 	}
 }
 
+// trimURLs takes white space off the ends of settings that are URLs: one that was read from a file ends in a line end.
+func trimURLs(parsed *kong.Context) {
+	for _, flag := range parsed.Flags() {
+		if flag.PlaceHolder == "URL" && flag.Target.Kind() == reflect.String {
+			flag.Target.SetString(strings.TrimSpace(flag.Target.String()))
+		}
+	}
+}
+
 // operatorsCommand is one of holdfast admin.
 type operatorsCommand struct{ admin.Command }
 
@@ -136,6 +157,9 @@ func (c operatorsCommand) check() error { return usage(c.Problems()) }
 
 func (c operatorsCommand) run(ctx context.Context, out, errOut io.Writer) error {
 	err := c.Run(ctx, out, errOut)
+	if errors.Is(err, syscall.EPIPE) {
+		return nil // whoever reads what is printed, such as head, has had enough
+	}
 	var mistake *admin.UsageError
 	if errors.As(err, &mistake) {
 		return &usageError{problems: mistake.Problems}

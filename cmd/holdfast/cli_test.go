@@ -2,9 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"io"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,6 +53,7 @@ func TestExitCodes(t *testing.T) {
 		{"help admin", 0, "reconcile"},
 		{"admin get --help", 0, "HOLDFAST_ADDR"},
 		{"admin get", 2, "<id>"},
+		{"admin --token-file f list", 2, "settings come behind the command"},
 		{"admin get x --addr=nowhere", 2, "--addr (HOLDFAST_ADDR)"},
 		{"admin get x --timeout=1ms --addr=" + taken.Addr().String(), 1, "DEADLINE_EXCEEDED"},
 		{"completion", 2, "<shell>"},
@@ -78,6 +83,60 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("wrote to standard error: %s", &errOut)
 			}
 		})
+	}
+}
+
+// TestLastWordsAreLogged: why a server ends is a line like every other.
+func TestLastWordsAreLogged(t *testing.T) {
+	forget(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	var errOut bytes.Buffer
+	code := run(t.Context(), []string{
+		"serve", "--http-addr=127.0.0.1:0", "--grpc-addr=" + taken.Addr().String(), "--redis-url=redis://127.0.0.1:1/0", "--postgres-url=postgres://u@127.0.0.1:1/d",
+	}, io.Discard, &errOut)
+	if code != exitError || !strings.Contains(errOut.String(), "another program listens") {
+		t.Errorf("exit code %d: %s", code, &errOut)
+	}
+	for line := range strings.Lines(errOut.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+}
+
+// TestURLsAreTrimmed: a URL that was read from a file ends in a line end.
+func TestURLsAreTrimmed(t *testing.T) {
+	forget(t)
+	t.Setenv("HOLDFAST_REDIS_URL", " redis://127.0.0.1:1/0\r\n")
+	t.Setenv("HOLDFAST_POSTGRES_URL", "postgres://u@127.0.0.1:1/d\n")
+	chosen, err := parse([]string{"serve"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := chosen.check(); err != nil {
+		t.Error(err)
+	}
+	if c := chosen.(*serveCommand); c.RedisURL != "redis://127.0.0.1:1/0" || c.PostgresURL != "postgres://u@127.0.0.1:1/d" {
+		t.Errorf("%q, %q", c.RedisURL, c.PostgresURL)
+	}
+}
+
+// unheard is an operator's command whose output nobody reads to its end.
+type unheard struct{}
+
+func (unheard) Problems() []string { return nil }
+
+func (unheard) Run(context.Context, io.Writer, io.Writer) error {
+	return &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}
+}
+
+func TestBrokenPipeIsQuiet(t *testing.T) {
+	if err := (operatorsCommand{unheard{}}).run(t.Context(), io.Discard, io.Discard); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -87,5 +87,9 @@ func (c *serveCommand) run(ctx context.Context, _, errOut io.Writer) error {
 			}, t)
 		},
 	})
-	return app.runUntil(ctx)
+	if err := app.runUntil(ctx); err != nil {
+		log.Error("ended", "error", err) // as every other line, for whoever collects them
+		return errLogged
+	}
+	return nil
 }

@@ -9,11 +9,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +48,8 @@ func stories() map[string]story {
 		"Postgres is away":               {[]string{"HoldfastStoreDown", "HoldfastConfirmBacklog", "HoldfastRebuilding"}, withoutPostgres},
 		"Redis stands still":             {[]string{"HoldfastQueueFull", "HoldfastDecisionsSlow", "HoldfastUnsupervised"}, frozenRedis},
 		"Redis is set up badly":          {[]string{"HoldfastNotificationSilence", "HoldfastRedisUnfit", "HoldfastRedisEvictions"}, badRedis},
+		"Redis is full":                  {[]string{"HoldfastRedisMemory", "HoldfastRedisRefuses", "HoldfastCallsInTrouble"}, fullRedis},
+		"one server of two":              {[]string{"HoldfastStoreCutOff", "HoldfastServerMissing"}, oneOfTwo},
 		"clocks and pauses":              {[]string{"HoldfastLapseLag", "HoldfastClockJump"}, strangeTime},
 		"a bug":                          {[]string{"HoldfastPanic"}, aBug},
 		"a certificate is old":           {[]string{"HoldfastCertificateExpires"}, oldCertificate},
@@ -255,6 +259,58 @@ func badRedis(t *testing.T) {
 	}
 	g.fires("HoldfastRedisEvictions", before, g.above(0, "holdfast_redis_evicted_keys_total"))
 	g.fires("HoldfastNotificationSilence", before, g.above(10, "holdfast_redis_notifications_silence_seconds"))
+}
+
+// fullRedis has no room for a hold, and says so.
+func fullRedis(t *testing.T) {
+	g := newStage(t, world.Settings{})
+	show := g.open(10, time.Minute)
+	g.held(show)
+	before := g.above(0, "holdfast_redis_memory_used_bytes")
+	limit := func(bytes float64) {
+		t.Helper()
+		if err := g.Client.ConfigSet(g.ctx(), "maxmemory", strconv.FormatFloat(bytes, 'f', 0, 64)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(before.sum("holdfast_redis_memory_used_bytes") * 1.1)
+	g.fires("HoldfastRedisMemory", before, g.above(0, "holdfast_redis_memory_max_bytes"))
+
+	limit(1 << 20)
+	const refusals, decisions = "holdfast_redis_rejections_total", "holdfast_decisions_total"
+	var rising []samples
+	last := before
+	for range 8 {
+		if _, err := g.hold(show); err == nil {
+			t.Error("a hold was given without room for it")
+		}
+		last = g.until("refused again", func(s samples) bool {
+			return s.sum(refusals, "holdfast_rejection", "OOM") > last.sum(refusals, "holdfast_rejection", "OOM") &&
+				s.sum(decisions, "holdfast_outcome", "STORE_UNAVAILABLE") > last.sum(decisions, "holdfast_outcome", "STORE_UNAVAILABLE")
+		})
+		rising = append(rising, last)
+	}
+	g.fires("HoldfastRedisRefuses", before, rising...)
+	g.fires("HoldfastCallsInTrouble", before, rising...)
+}
+
+// oneOfTwo has a server whose store is away, and then not the server itself.
+func oneOfTwo(t *testing.T) {
+	g, other := newStage(t, world.Settings{}), newStage(t, world.Settings{}).scraped()
+	before := together(g.scraped(), other)
+	if err := g.Postgres.Stop(g.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	cut := g.until("Postgres is down", func(s samples) bool { return s.sum("holdfast_store_up", "holdfast_store", "postgres") == 0 })
+	g.fires("HoldfastStoreCutOff", before, together(cut, other))
+	g.fires("HoldfastServerMissing", before, other)
+}
+
+// together is what two servers show.
+func together(one, two samples) samples {
+	all := maps.Clone(one)
+	maps.Copy(all, two)
+	return all
 }
 
 func strangeTime(t *testing.T) {

@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -42,8 +43,8 @@ func TestRulesAreComplete(t *testing.T) {
 
 // line is a series and its value at each scrape; the last one stays.
 type line struct {
-	series string // name{label="value"}
-	values []float64
+	series string    // name{label="value"}
+	values []float64 // NaN: it is not there
 }
 
 func at(lines []line, scrapeNo int) samples {
@@ -53,9 +54,31 @@ func at(lines []line, scrapeNo int) samples {
 		if err != nil {
 			panic(err)
 		}
-		found.add(&model.Sample{Metric: metric, Value: model.SampleValue(l.values[min(scrapeNo, len(l.values)-1)])}, "one")
+		if value := l.values[min(scrapeNo, len(l.values)-1)]; !math.IsNaN(value) {
+			found.add(&model.Sample{Metric: metric, Value: model.SampleValue(value)}, "one")
+		}
 	}
 	return found
+}
+
+// rise is a counter that rises by so much between two scrapes.
+func rise(by float64) []float64 {
+	values := make([]float64, 40)
+	for i := range values {
+		values[i] = by * float64(i)
+	}
+	return values
+}
+
+// there is a series that is there from a scrape on, up to another.
+func there(from, to int) []float64 {
+	values := make([]float64, to+1)
+	for i := range values {
+		if values[i] = 1; i < from || i == to {
+			values[i] = math.NaN()
+		}
+	}
+	return values
 }
 
 const violations = `holdfast_ledger_constraint_violations_total{holdfast_constraint="allotments_never_oversold"}`
@@ -73,7 +96,7 @@ func TestRules(t *testing.T) {
 	}{
 		{"all is well", []line{ready, {"holdfast_conservation_allotments_off", []float64{0}}, {violations, []float64{0}}}, 5 * time.Minute, nil, 0},
 		{"a server that restarts is soon back", []line{{"holdfast_server_ready", []float64{1, 0, 0, 1}}}, 5 * time.Minute, nil, 0},
-		{"none is ready", []line{{"holdfast_server_ready", []float64{0}}}, time.Minute, []string{"HoldfastAbsent"}, 30 * time.Second},
+		{"none is ready", []line{{"holdfast_server_ready", []float64{0}}}, 45 * time.Second, []string{"HoldfastAbsent"}, 30 * time.Second},
 		{"off for 15 s, then repaired", []line{ready, {"holdfast_conservation_allotments_off", []float64{0, 1, 1, 0}}}, 5 * time.Minute, nil, 0},
 		{"off for 30 s", []line{ready, {"holdfast_conservation_allotments_off", []float64{0, 1}}}, time.Minute, []string{"HoldfastConservationOff"}, 45 * time.Second},
 		{"one violation", []line{ready, {violations, []float64{0, 0, 1}}}, time.Minute, []string{"HoldfastConstraintViolation"}, 30 * time.Second},
@@ -90,6 +113,28 @@ func TestRules(t *testing.T) {
 		{"one store of two is down", []line{
 			ready, {`holdfast_store_up{holdfast_store="redis"}`, []float64{1}}, {`holdfast_store_up{holdfast_store="postgres"}`, []float64{0}},
 		}, time.Minute, []string{"HoldfastStoreDown"}, 30 * time.Second},
+		{"one server of two is cut off", []line{
+			ready, {`holdfast_store_up{holdfast_store="redis"}`, []float64{1}}, {`holdfast_store_up{holdfast_store="redis",instance="two"}`, []float64{0}},
+		}, 90 * time.Second, []string{"HoldfastStoreCutOff"}, time.Minute},
+		{"one server of two is gone", []line{ready, {`holdfast_server_ready{instance="two"}`, there(0, 10)}}, 4 * time.Minute, []string{"HoldfastServerMissing"}, 210 * time.Second},
+		{"one server of two is not ready", []line{ready, {`holdfast_server_ready{instance="two"}`, []float64{0}}}, 2 * time.Minute, []string{"HoldfastServerMissing"}, time.Minute},
+		{"one more for a while, as in a roll", []line{ready, {`holdfast_server_ready{instance="two"}`, there(8, 12)}}, 8 * time.Minute, nil, 0},
+		{"a tenth of all calls in trouble", []line{
+			ready, {`holdfast_decisions_total{holdfast_outcome="SOLD_OUT"}`, rise(90)}, {`holdfast_decisions_total{holdfast_outcome="STORE_UNAVAILABLE"}`, rise(10)},
+		}, 3 * time.Minute, []string{"HoldfastCallsInTrouble"}, 75 * time.Second},
+		{"a fiftieth of all calls in trouble", []line{
+			ready, {`holdfast_decisions_total{holdfast_outcome="SOLD_OUT"}`, rise(98)}, {`holdfast_decisions_total{holdfast_outcome="STORE_UNAVAILABLE"}`, rise(2)},
+		}, 5 * time.Minute, nil, 0},
+		{"Redis refuses for a moment, as in a failover", []line{
+			ready, {`holdfast_redis_rejections_total{holdfast_rejection="READONLY"}`, []float64{0, 0, 5, 9}},
+		}, 5 * time.Minute, nil, 0},
+		{"Redis goes on refusing", []line{
+			ready, {`holdfast_redis_rejections_total{holdfast_rejection="OOM"}`, rise(3)},
+		}, 3 * time.Minute, []string{"HoldfastRedisRefuses"}, 75 * time.Second},
+		{"memory without a limit", []line{ready, {"holdfast_redis_memory_used_bytes", []float64{1e9}}, {"holdfast_redis_memory_max_bytes", []float64{0}}}, 3 * time.Minute, nil, 0},
+		{"memory at 81 %", []line{
+			ready, {"holdfast_redis_memory_used_bytes", []float64{81}}, {"holdfast_redis_memory_max_bytes", []float64{100}},
+		}, 2 * time.Minute, []string{"HoldfastRedisMemory"}, time.Minute},
 		{"slow confirms are not slow decisions", []line{
 			ready,
 			{`holdfast_decision_duration_seconds_bucket{rpc_method="holdfast.v1.InventoryService/ConfirmHold",le="0.1"}`, []float64{0}},

@@ -160,7 +160,7 @@ func (a *adopter) say(p store.Place, err error) {
 	if err == nil || errors.Is(err, errElsewhere) || errors.As(err, &gone) {
 		return
 	}
-	a.v.unadopted.warn(a.v.log, time.Now(), "an allotment could not be adopted yet", slog.String("allotment", p.Allotment), slog.Any("error", err))
+	a.v.unadopted.Log(a.v.log, slog.LevelWarn, time.Now(), "an allotment could not be adopted yet", slog.String("allotment", p.Allotment), slog.Any("error", err))
 }
 
 // adopt takes the four steps, from the start whenever somebody else was quicker. While another replica is at it, it waits

@@ -353,7 +353,7 @@ func (v *Inventory) finish(ctx context.Context, holds []store.PlacedHold, verdic
 	err := v.adopted(ctx, func(ctx context.Context) error { return v.redis.Finish(ctx, lines) })
 	var gone *retiredError
 	if err != nil && !errors.As(err, &gone) {
-		v.unfinished.warn(v.log, time.Now(), "a confirm is decided but not finished; the supervisor does it",
+		v.unfinished.Log(v.log, slog.LevelWarn, time.Now(), "a confirm is decided but not finished; the supervisor does it",
 			slog.String("hold", holds[0].ID.String()), slog.Any("error", err))
 	}
 	for i, verdict := range verdicts {

@@ -26,7 +26,7 @@ func (v *Inventory) driveOn(ctx context.Context, p store.Place, ids []store.Hold
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.o.ConfirmTime)
 			defer cancel()
 			if err := v.recovered("supervised confirm", func() error { return v.driveOne(ctx, p, b) }); err != nil {
-				v.unended.warn(v.log, time.Now(), "a confirm whose lease ran out is not ended yet", slog.String("hold", b.ID.String()), slog.Any("error", err))
+				v.unended.Log(v.log, slog.LevelWarn, time.Now(), "a confirm whose lease ran out is not ended yet", slog.String("hold", b.ID.String()), slog.Any("error", err))
 			}
 		})
 	}

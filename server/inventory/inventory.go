@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-inventory/holdfast/store"
 	"github.com/holdfast-inventory/holdfast/store/budget"
+	"github.com/holdfast-inventory/holdfast/store/seldom"
 )
 
 // Redis is what the use cases need of the hold store.
@@ -80,7 +81,7 @@ type Inventory struct {
 	snapshots  *snapshots
 	metrics    *metrics
 
-	unfinished, unended, unadopted seldom
+	unfinished, unended, unadopted seldom.Line
 
 	detached sync.WaitGroup // confirms past the point of no return
 }

@@ -95,9 +95,6 @@ func (s *Store) createError(r store.CreateRequest, ids []store.HoldID, o *op) er
 	return no
 }
 
-// alarmEvery is between two log lines of a fault that may be met thousands of times a second.
-const alarmEvery = time.Second
-
 // guard raises the alarm over a refusal whose own numbers, which are of the end of the very script that gave it and so
 // no more than when it did, say that enough was free: the counter of what is available is wrong.
 func (s *Store) guard(no *store.Refusal) {
@@ -106,11 +103,8 @@ func (s *Store) guard(no *store.Refusal) {
 		return
 	}
 	s.metrics.falseRefusals.Add(context.Background(), 1)
-	last, now := s.alarmed.Load(), time.Now().UnixNano()
-	if now-last >= int64(alarmEvery) && s.alarmed.CompareAndSwap(last, now) {
-		s.log.Error("refused, though enough was free by the same numbers", slog.String("allotment", no.Allotment),
-			slog.Int64("requested", no.Requested), slog.Int64("free", free), slog.Int64("version", no.Version))
-	}
+	s.alarmed.Log(s.log, slog.LevelError, time.Now(), "refused, though enough was free by the same numbers", slog.String("allotment", no.Allotment),
+		slog.Int64("requested", no.Requested), slog.Int64("free", free), slog.Int64("version", no.Version))
 }
 
 // nameOwn notes the buyer's own live hold: tag and deadline, or nothing.

@@ -126,7 +126,7 @@ func (s *Store) listen(ctx context.Context, n *node, lapsed func(store.HoldID), 
 	heard, looked := time.Now(), time.Time{}
 	for ctx.Err() == nil {
 		if time.Since(looked) >= listenTick {
-			singCanary(ctx, n.client, canary)
+			s.singCanary(ctx, n, canary)
 			looked = time.Now()
 		}
 		if time.Since(heard) > listenSilent {
@@ -157,13 +157,19 @@ func (s *Store) listen(ctx context.Context, n *node, lapsed func(store.HoldID), 
 }
 
 // singCanary reads the canary of the last tick, which makes Redis notice that it has expired (by
-// itself that can take minutes among many keys), and sets it anew.
-func singCanary(ctx context.Context, client *redis.Client, key string) {
+// itself that can take minutes among many keys), and sets it anew. So a Redis that refuses to write is noticed while nobody asks
+// for anything, too.
+func (s *Store) singCanary(ctx context.Context, n *node, key string) {
 	ctx, cancel := context.WithTimeout(ctx, listenTick)
 	defer cancel()
-	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error { // a failure shows as silence
+	var set *redis.StatusCmd
+	_, err := n.client.Pipelined(ctx, func(p redis.Pipeliner) error { // a failure shows as silence
 		p.Get(ctx, key)
-		p.Set(ctx, key, 1, listenTick/2)
+		set = p.Set(ctx, key, 1, listenTick/2)
 		return nil
 	})
+	if own := set.Err(); own != nil || errors.Is(err, redis.Nil) {
+		err = own // that there was nothing to read is no failure
+	}
+	s.report(n, "canary", err)
 }

@@ -32,6 +32,8 @@ type node struct {
 	silent atomic.Bool // it has not answered the last batch
 	// evicted is how many keys it has evicted since it started, as of the last look at its settings.
 	evicted atomic.Int64
+	// memory is as of that look; nil: there was none.
+	memory atomic.Pointer[memory]
 }
 
 // view is which server has what. It is not changed once it is made.

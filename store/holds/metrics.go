@@ -30,7 +30,7 @@ func newMetrics(provider metric.MeterProvider, s *Store) (*metrics, error) {
 	for _, d := range []store.LapseDriver{store.LapseByEvent, store.LapseBySweep, store.LapseByNeed} {
 		m.drivers[d] = metric.WithAttributeSet(attribute.NewSet(attribute.String("holdfast.driver", string(d))))
 	}
-	var errs [5]error
+	var errs [6]error
 	m.batchSize, errs[0] = meter.Int64Histogram("holdfast.queue.batch_size",
 		metric.WithDescription("Requests sent to Redis in one batch."), metric.WithUnit("{request}"),
 		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128, 256, 512))
@@ -42,6 +42,7 @@ func newMetrics(provider metric.MeterProvider, s *Store) (*metrics, error) {
 		metric.WithDescription("Time from a hold's deadline to its release, by what drove it."), metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries(.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60))
 	errs[4] = m.observe(meter, s)
+	errs[5] = s.rejected.measure(meter)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -74,7 +75,21 @@ func (m *metrics) observe(meter metric.Meter, s *Store) error {
 			o.Observe(s.evicted())
 			return nil
 		}))
-	return errors.Join(depthErr, silenceErr, evictedErr)
+	ofFullest := func(of func(*memory) int64) metric.Int64ObservableGaugeOption {
+		return metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			if fullest := s.fullest(); fullest != nil {
+				o.Observe(of(fullest))
+			}
+			return nil
+		})
+	}
+	_, usedErr := meter.Int64ObservableGauge("holdfast.redis.memory.used", metric.WithUnit("By"),
+		metric.WithDescription("Memory of the master of Redis that is fullest, as far as it counts against its maxmemory, as last seen."),
+		ofFullest(func(m *memory) int64 { return m.used }))
+	_, maxErr := meter.Int64ObservableGauge("holdfast.redis.memory.max", metric.WithUnit("By"),
+		metric.WithDescription("Its maxmemory, beyond which it refuses to write; 0: none is set."),
+		ofFullest(func(m *memory) int64 { return m.most }))
+	return errors.Join(depthErr, silenceErr, evictedErr, usedErr, maxErr)
 }
 
 func (m *metrics) batch(l lane, size int) {

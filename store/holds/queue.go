@@ -147,6 +147,7 @@ func (s *Store) runOn(n *node, l lane, calls []*call) {
 	unknown := s.send(ctx, n, calls)
 	if len(unknown) > 0 {
 		if err := s.loadScripts(ctx, n); err != nil {
+			s.report(n, "load", err)
 			fail(unknown, unavailable(err))
 		} else if again := s.send(ctx, n, unknown); len(again) > 0 {
 			fail(again, fmt.Errorf("%w: Redis forgot the scripts at once", store.ErrUnavailable))
@@ -221,22 +222,19 @@ func (s *Store) send(ctx context.Context, n *node, calls []*call) (unknown []*ca
 		replies[i] = pipe.EvalSha(ctx, s.scripts[c.script].SHA, keys, args...)
 	}
 	proof.ask(ctx, pipe)
-	_, _ = pipe.Exec(ctx) // each reply has its own error
+	_, failure := pipe.Exec(ctx) // each reply has its own error, unless nothing was sent
 	undecided := proof.missing()
 	if proof.moved() {
 		s.fleet.suspect()
 	}
 	for i, c := range calls {
-		value, err := replies[i].Result()
-		if value != nil {
-			err = nil // the client says of all of a pipeline that it failed when a later reply did not come in time
-		}
+		value, err := settle(replies[i], failure)
 		switch {
 		case refused(err, "NOSCRIPT"):
 			unknown = append(unknown, c)
 			continue
 		case err != nil:
-			s.report(c, err)
+			s.report(n, c.script, err)
 			s.blame(n, err)
 			fail([]*call{c}, unavailable(err))
 			s.redirect(n, c, err)
@@ -255,11 +253,16 @@ func (s *Store) send(ctx context.Context, n *node, calls []*call) (unknown []*ca
 	return unknown
 }
 
-// report logs an error that a script raised: none is meant to. Refusals of the server and
-// broken connections are the health probe's to report.
-func (s *Store) report(c *call, err error) {
-	if refused(err, "ERR", "WRONGTYPE") {
-		s.log.Error("a script failed", slog.String("script", c.script), slog.Any("error", err))
+// settle is what came of a call in a pipeline that failed or did not.
+func settle(reply *redis.Cmd, failure error) (any, error) {
+	value, err := reply.Result()
+	switch {
+	case value != nil:
+		return value, nil // the client says of all of a pipeline that it failed when a later reply did not come in time
+	case err == nil:
+		return nil, failure // the client says nothing of a call that it had no connection for, as when the password is wrong
+	default:
+		return nil, err
 	}
 }
 
@@ -295,6 +298,9 @@ func fail(calls []*call, err error) {
 func unavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return err
+	}
+	if kind := rejectionOf(err); kind != "" {
+		err = &store.Rejection{Store: "Redis", Kind: kind, Err: err}
 	}
 	return fmt.Errorf("%w: redis: %w", store.ErrUnavailable, err)
 }

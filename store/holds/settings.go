@@ -50,6 +50,7 @@ func (s *Store) checkServer(ctx context.Context, n *node) (bad, weak []string, e
 		}
 	}
 	n.evicted.Store(integer(fields["evicted_keys"]))
+	n.memory.Store(&memory{used: integer(fields["used_memory"]) - integer(fields["mem_not_counted_for_evict"]), most: integer(fields["maxmemory"])})
 	if policy := fields["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		bad = append(bad, fmt.Sprintf("maxmemory-policy is %s, under which Redis drops counters or holds: set it to noeviction", policy))
 	}
@@ -88,6 +89,32 @@ func (s *Store) evicted() int64 {
 		all += n.evicted.Load()
 	}
 	return all
+}
+
+// memory is what a server uses of what it may, in bytes.
+type memory struct {
+	used int64 // buffers that do not count left out
+	most int64 // 0: as much as there is
+}
+
+// share is how much of what it may use it does.
+func (m *memory) share() float64 {
+	if m.most == 0 {
+		return 0
+	}
+	return float64(m.used) / float64(m.most)
+}
+
+// fullest is the memory of the master that has least left; nil: none is known.
+func (s *Store) fullest() *memory {
+	masters, _ := s.fleet.masters()
+	var fullest *memory
+	for _, n := range masters {
+		if m := n.memory.Load(); m != nil && (fullest == nil || m.share() > fullest.share()) {
+			fullest = m
+		}
+	}
+	return fullest
 }
 
 // attachedReplicas is how many replicas follow a server.

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-inventory/holdfast/lua"
 	"github.com/holdfast-inventory/holdfast/store"
 	"github.com/holdfast-inventory/holdfast/store/batch"
+	"github.com/holdfast-inventory/holdfast/store/seldom"
 )
 
 // The defaults of Options.
@@ -76,7 +77,8 @@ type Store struct {
 	spent     spent
 	asked     asked
 	hearing   hearing
-	alarmed   atomic.Int64 // Unix nanoseconds, of the last log line about a false refusal
+	alarmed   seldom.Line // about a false refusal
+	rejected  rejections
 	onDamage  atomic.Pointer[func(store.Place)]
 }
 

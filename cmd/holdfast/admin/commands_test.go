@@ -179,7 +179,7 @@ func TestFailures(t *testing.T) {
 		{refused(codes.PermissionDenied, "m", ""), "PERMISSION_DENIED: m\n  what to do: ask for a role", false},
 		{refused(codes.Unimplemented, "m", ""), "--admin-addr", false},
 		{refused(codes.Unavailable, "m", "STORE_UNAVAILABLE"), "STORE_UNAVAILABLE: m\n", false},
-		{refused(codes.Unavailable, "m", "REBUILDING"), "/readyz", false},
+		{refused(codes.Unavailable, "m", "REBUILDING"), "holdfast_store_up", false},
 		{refused(codes.Unavailable, "m", "RESULT_UNKNOWN"), "see how it ended", false},
 		{refused(codes.ResourceExhausted, "m", "QUEUE_FULL"), "repeat it in some seconds", false},
 		{refused(codes.Internal, "m", ""), "INTERNAL: m", false},
@@ -262,6 +262,14 @@ func TestAdjustIsRepeated(t *testing.T) {
 				t.Errorf("the end does not say how to repeat it: %v", err)
 			}
 		})
+	}
+}
+
+// TestWatchNamesTheStore: which allotments there are needs Postgres, and only that.
+func TestWatchNamesTheStore(t *testing.T) {
+	f := &fake{fail: func(int) error { return refused(codes.Unavailable, "no store", "STORE_UNAVAILABLE") }}
+	if _, _, err := run(t, f.serve(t), "watch --once"); err == nil || !strings.Contains(err.Error(), "Postgres: holdfast admin watch ID") {
+		t.Errorf("told %v", err)
 	}
 }
 

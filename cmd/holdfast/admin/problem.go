@@ -94,7 +94,7 @@ func (e *callError) advice() string {
 	case pb.ErrorReason_ERROR_REASON_QUEUE_FULL:
 		return "the server has more to do than it can: repeat it in some seconds"
 	case pb.ErrorReason_ERROR_REASON_REBUILDING, pb.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE:
-		return "repeat it; if it goes on, see whether Redis and Postgres are up (/readyz, and the server's log)"
+		return "repeat it; if it goes on, see which store is away or refuses: holdfast_store_up and holdfast_redis_rejections_total at /metrics, and the server's log"
 	default:
 		return adviceOn(e.status.Code())
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -51,7 +52,7 @@ func (c *watchCommand) watched(ctx context.Context) ([]string, error) {
 	}
 	r, err := call(ctx, &c.connection, pb.AdminServiceClient.ListAllotments, &pb.ListAllotmentsRequest{PageSize: mostWatched})
 	if err != nil {
-		return nil, err
+		return nil, needs(err, "which allotments there are is read from Postgres: holdfast admin watch ID needs only Redis")
 	}
 	var ids []string
 	for _, a := range r.GetAllotments() {
@@ -73,7 +74,7 @@ func (c *watchCommand) once(ctx context.Context, ids []string, out io.Writer) er
 	defer cancel()
 	r, err := pb.NewInventoryServiceClient(conn).BatchGetAvailability(ctx, &pb.BatchGetAvailabilityRequest{AllotmentIds: ids})
 	if err != nil {
-		return explain(err)
+		return needs(explain(err), "the numbers are read from Redis")
 	}
 	v := newView(ids)
 	for _, a := range r.GetAvailabilities() {
@@ -88,6 +89,14 @@ func (c *watchCommand) once(ctx context.Context, ids []string, out io.Writer) er
 		return nil
 	}
 	return writeTable(out, v.table(time.Now()))
+}
+
+// needs adds to trouble with a store which one is needed.
+func needs(err error, what string) error {
+	if trouble, ok := errors.AsType[*callError](err); ok && trouble.reason == "STORE_UNAVAILABLE" {
+		return fmt.Errorf("%w\n  %s", err, what)
+	}
+	return err
 }
 
 // news is one thing that a watch tells: numbers, or that there is trouble, after which it goes on; or its end.

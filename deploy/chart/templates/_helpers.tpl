@@ -42,6 +42,9 @@ capabilities: {drop: [ALL]}
 {{- define "holdfast.check" -}}
 {{- $env := dict }}
 {{- range .Values.env }}{{ $_ := set $env .name true }}{{ end }}
+{{- range $name, $value := dict "HOLDFAST_GRPC_ADDR" "" "HOLDFAST_HTTP_ADDR" "" "HOLDFAST_DURABILITY" ": set durability" "HOLDFAST_DRAIN_DELAY" ": set drainDelaySeconds" "HOLDFAST_STOP_TIMEOUT" ": set stopTimeoutSeconds" "GOMEMLIMIT" ": set resources.limits.memory" }}
+{{- if hasKey $env $name }}{{ fail (printf "env: %s is set by the chart%s" $name $value) }}{{ end }}
+{{- end }}
 {{- $tls := or .Values.tls.existingSecret (hasKey $env "HOLDFAST_TLS_CERT") }}
 {{- $callers := or .Values.callers.existingSecret (hasKey $env "HOLDFAST_CALLERS_FILE") }}
 {{- if not (or .Values.insecure (and $tls $callers)) }}

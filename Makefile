@@ -47,6 +47,7 @@ lint: third_party ## Check the Go code, the proto files and the scripts' syntax
 	$(tool) buf format --diff --exit-code proto
 	$(tool) golangci-lint run
 	cd deploy && go tool -modfile=../scripts/tools/go.mod golangci-lint run
+	cd deploy/prometheus && go tool -modfile=../../scripts/tools/go.mod golangci-lint run
 	for script in .ci/run scripts/examples scripts/image scripts/image-check scripts/image-exec scripts/protovalidate scripts/setup \
 		examples/grpcurl/tour examples/python/generate; do bash -n $$script || exit; done
 

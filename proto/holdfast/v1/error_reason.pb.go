@@ -124,7 +124,7 @@ const (
 	// Also: the caller has as many calls in flight as its max_in_flight allows.
 	// Metadata: none.
 	ErrorReason_ERROR_REASON_QUEUE_FULL ErrorReason = 25
-	// UNAVAILABLE, retry: Redis or Postgres could not be reached or did not answer in time. Nothing was
+	// UNAVAILABLE, retry: Redis or Postgres could not be reached, did not answer in time, or refuses to work. Nothing was
 	// decided, or it is not known whether it was: repeat with the same ids. Metadata: none.
 	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 26
 	// UNAVAILABLE, retry: the allotment's counters are being rebuilt from the ledger. Nothing was

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-inventory/holdfast/store"
 	"github.com/holdfast-inventory/holdfast/store/batch"
+	"github.com/holdfast-inventory/holdfast/store/local"
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
@@ -210,7 +211,7 @@ func TestFloodOfReads(t *testing.T) {
 // Reads that wait together share a call, whatever they ask for, and each gets what it asked for.
 func TestReadsShareACall(t *testing.T) {
 	t.Parallel()
-	f := setup(t, 10)
+	f := setup(t, 10, onRedis(storetest.NewRedis(t, local.RedisOptions{}).URL())) // where nobody else calls
 	places, capacity := []store.Place{f.place}, []int64{10, 20, 30, 40}
 	for _, c := range capacity[1:] {
 		places = append(places, f.allot(storetest.UniqueID(t), "", c))

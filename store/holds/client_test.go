@@ -111,7 +111,6 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// evalsha is how often the server has run scripts.
 // evalsha is how many scripts the server has run, for whomever: a test that counts has a server of its own.
 func (f *fixture) evalsha() int {
 	f.t.Helper()

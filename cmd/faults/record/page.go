@@ -97,7 +97,7 @@ func (r *Record) cells(row Row) []string {
 	}
 	t := result.Times
 	return append(start, hits(result.Hits), result.seen(), t.unavailable(), millis(t.Recovery), p99(t, row.SlowOK), millis(t.Settled),
-		cmp.Or(result.Control.text(), cell(row.NoControl)))
+		cmp.Or(cell(row.NoControl), result.Control.text()))
 }
 
 func (r Result) seen() string {

@@ -122,7 +122,7 @@ func adopts() []measure {
 	for _, replicas := range []int{1, 3} {
 		for _, share := range [][2]string{{"spread", ""}, {"hot", ", a tenth of all in the first of the ten"}} {
 			for _, back := range [][2]string{{"empty", "emptied"}, {"restart", "restarted"}} {
-				name, what := fmt.Sprintf("Adopt/replicas=%d/%s/%s", replicas, share[0], back[0]), fmt.Sprintf("%s, %d of ours%s: ", back[1], replicas, share[1])
+				name, what := fmt.Sprintf("Adopt/replicas=%d/%s/%s", replicas, share[0], back[0]), fmt.Sprintf("%s, replicas of ours %d%s: ", back[1], replicas, share[1])
 				all = append(all,
 					measure{name: name, unit: "first-ms", what: what + "the last of the ten has its first decision after", target: atMost(1000)},
 					measure{name: name, unit: "all-ms", what: what + "all are in force after", target: atMost(10_000)},

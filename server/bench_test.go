@@ -57,7 +57,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// BenchmarkRefusal is the part of it that makes a refusal's status.
+// BenchmarkRefusal is the part of it that makes a refusal's status, when the last one was of another.
 func BenchmarkRefusal(b *testing.B) {
 	refusal := &store.Refusal{Reason: store.SoldOut, Allotment: "concert", Requested: 2, Capacity: 5000, Sold: 5000, Version: 1000005000}
 	b.ReportAllocs()

@@ -39,6 +39,7 @@ type interceptors struct {
 	calls     *gate
 	streams   *gate
 	denials   *denials
+	answered  *answered
 }
 
 // running is what Stop waits for.
@@ -193,7 +194,7 @@ func (i *interceptors) panicked(ctx context.Context, name string, value any) err
 
 // failed maps err. Trouble that comes from the caller's own deadline or departure is called that.
 func (i *interceptors) failed(ctx context.Context, name string, err error) *failure {
-	f := failureOf(err)
+	f := i.answered.failureOf(err)
 	trouble := f.outcome == reasonStoreUnavailable || f.outcome == reasonRebuilding
 	if gone := ctx.Err(); gone != nil && trouble && errors.Is(err, gone) {
 		f = failureOf(gone)

@@ -159,6 +159,7 @@ func newInterceptors(ending context.Context, o Options) (*interceptors, error) {
 		calls:     newGate(callsMost),
 		streams:   newGate(streamsMost),
 		denials:   &denials{log: o.Logger, lines: map[string]*seldom.Line{}},
+		answered:  newAnswered(),
 	}, nil
 }
 

@@ -1,5 +1,5 @@
 // One checkout: hold, pay, confirm; the hold goes back if the buyer does not pay, and the money if the hold was lost meanwhile.
-import { Refusal } from './answers.js';
+import { Refusal, Unknown } from './answers.js';
 
 // What may come after a state.
 const FOLLOWS = { HOLDING: ['PAYING'], PAYING: ['PAID', 'GIVEN_UP'], PAID: ['SOLD', 'REFUNDING'], REFUNDING: ['REFUNDED'] };
@@ -37,9 +37,18 @@ async function step(client, shop, order) {
       await shop.refund(order);
       return { ...order, state: 'REFUNDED' };
     case 'GIVEN_UP':
-      await client.cancel(order.holdId).catch(() => {}); // the next one has the units at once; else the hold lapses
+      await giveBack(client, order);
   }
   return order;
+}
+
+// giveBack lets the next one have the units at once. If it fails, the hold lapses.
+async function giveBack(client, { holdId }) {
+  try {
+    await client.cancel(holdId);
+  } catch (error) {
+    if (!(error instanceof Refusal || error instanceof Unknown)) throw error; // a mistake in this program
+  }
 }
 
 // confirm says what becomes of a paid order. One that is REFUNDING is never confirmed again: units that have come back meanwhile would be sold.

@@ -62,6 +62,11 @@ for (const [name, state, fails, done, ends, paid] of [
   });
 }
 
+test('a mistake while giving the hold back is not hidden', async () => {
+  const mistake = new TypeError('mistake');
+  assert.equal((await play('GIVEN_UP', { cancel: mistake })).error, mistake);
+});
+
 test('a confirm that is not known goes on with the confirm, and pays and holds no more', async () => {
   const first = await play('HOLDING', { confirm: unknown });
   assert.deepEqual([first.done, first.error], ['hold PAYING pay PAID confirm', unknown]);

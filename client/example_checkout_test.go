@@ -47,8 +47,8 @@ func checkout(ctx context.Context, c *client.Client, s shop, o order) (order, er
 func step(ctx context.Context, c *client.Client, s shop, o order) (_ order, err error) {
 	switch alone := context.WithoutCancel(ctx); o.State { // the buyer may leave
 	case "HOLDING":
-		hold, err := c.Hold(ctx, o.Want)
-		return order{o.Want, "PAYING", hold.GetId(), time.Now().Add(hold.GetRemaining().AsDuration())}, err
+		hold, failed := c.Hold(ctx, o.Want)
+		o.State, o.Hold, o.PayBefore, err = "PAYING", hold.GetId(), time.Now().Add(hold.GetRemaining().AsDuration()), failed
 	case "PAYING":
 		o.State, err = s.pay(ctx, o)
 	case "PAID":

@@ -99,7 +99,7 @@ func ExampleClient_Hold_replyLost() {
 	c := script.Client()
 	defer c.Close()
 
-	hold, err := c.Hold(context.Background(), client.Want{AllotmentID: "concert", BuyerID: "ann", RequestID: "cart-17", Quantity: 2})
+	hold, err := c.Hold(context.Background(), client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 2})
 	fmt.Println(hold.GetId(), err)
 	tries := script.Asked("CreateHold")
 	first, second := tries[0].(*pb.CreateHoldRequest), tries[1].(*pb.CreateHoldRequest)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 
@@ -12,21 +13,21 @@ type Want struct {
 	AllotmentID string
 	BuyerID     string
 	Quantity    int32
-	// RequestID names the intent, for this buyer and allotment: that of the order or cart, which you keep, so that a repeat finds what was held, also
-	// after this process has ended. An empty one is refused.
+	// RequestID names the intent, for this buyer and allotment. Give the one that you keep with the order or cart: then a repeat finds what was
+	// held, also after this process has ended. Empty: Hold makes one, which is in the hold, or in the Unknown.
 	RequestID string
 }
 
-// NewRequestID makes an id that nobody else makes: once for an intent, and to keep before the first call.
+// NewRequestID makes an id that nobody else makes.
 func NewRequestID() string { return rand.Text() }
 
-// Hold takes units until the hold's deadline. All its tries have the one request id, so that there is one hold at most.
+// Hold takes units until the hold's deadline. It uses one request id for all its tries, so that there is one hold at most.
 //
 // A repeat answers with the hold as it is now. If that is SOLD or CONFIRMING, the buyer has paid for it before: do not charge again. If it
 // is CANCELLED or LAPSED, that is a [HoldCancelled] or [HoldLapsed].
 func (c *Client) Hold(ctx context.Context, w Want) (*pb.Hold, error) {
 	response, err := c.CreateHold(ctx, &pb.CreateHoldRequest{
-		AllotmentId: w.AllotmentID, BuyerId: w.BuyerID, RequestId: w.RequestID, Quantity: w.Quantity,
+		AllotmentId: w.AllotmentID, BuyerId: w.BuyerID, RequestId: cmp.Or(w.RequestID, NewRequestID()), Quantity: w.Quantity,
 	})
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func TestEveryReason(t *testing.T) {
 			script.On("CreateHold", clienttest.Refuse(pb.ErrorReason(number)), clienttest.Reply(held("r-1")))
 			c := script.Client()
 			defer c.Close()
-			_, err := c.Hold(t.Context(), client.Want{AllotmentID: "concert", BuyerID: "ann", RequestID: "r-1", Quantity: 1})
+			_, err := c.Hold(t.Context(), client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 1})
 			asked := script.Asked("CreateHold")
 			if wanted {
 				if err != nil || len(asked) != 2 {
@@ -288,7 +288,7 @@ func TestUnknown(t *testing.T) {
 	})
 	c := script.Client()
 	defer c.Close()
-	_, err := c.Hold(t.Context(), client.Want{AllotmentID: "concert", BuyerID: "ann", RequestID: "r-1", Quantity: 1})
+	_, err := c.Hold(t.Context(), client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 1})
 	var unknown client.Unknown
 	var refusal client.Refusal
 	if !errors.As(err, &unknown) || errors.As(err, &refusal) || client.HoldLost(err) {

@@ -161,7 +161,7 @@ func stormOfClients(t *testing.T, dev *clienttest.Server) {
 	defer cancel()
 	var refusals sync.Map
 	told := storm(t, func(i int, buyer string) string {
-		hold, err := clients[i].Hold(ctx, client.Want{AllotmentID: allotment, BuyerID: buyer, RequestID: "order-" + buyer, Quantity: 1})
+		hold, err := clients[i].Hold(ctx, client.Want{AllotmentID: allotment, BuyerID: buyer, Quantity: 1})
 		if err == nil {
 			_, err = clients[i].Confirm(ctx, hold.GetId(), "order-"+buyer)
 		}

@@ -48,7 +48,7 @@ func step(ctx context.Context, c *client.Client, s shop, o order) (_ order, err 
 	switch alone := context.WithoutCancel(ctx); o.State { // the buyer may leave
 	case "HOLDING":
 		hold, failed := c.Hold(ctx, o.Want)
-		o.State, o.Hold, o.PayBefore, err = "PAYING", hold.GetId(), time.Now().Add(hold.GetRemaining().AsDuration()), failed
+		o.State, o.Hold, o.RequestID, o.PayBefore, err = "PAYING", hold.GetId(), hold.GetRequestId(), time.Now().Add(hold.GetRemaining().AsDuration()), failed
 	case "PAYING":
 		o.State, err = s.pay(ctx, o)
 	case "PAID":

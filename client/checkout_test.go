@@ -74,6 +74,8 @@ func TestCheckoutGoesOn(t *testing.T) {
 		"declined":                       {from: "HOLDING", hold: hold, shop: till{answer: "GIVEN_UP"}, did: "PAYING pay GIVEN_UP", ends: "GIVEN_UP"},
 		"not stored, not charged":        {from: "HOLDING", hold: hold, shop: till{fails: map[string]error{"PAYING": away}}, did: "PAYING", ends: "HOLDING", fails: true},
 		"not known whether paid":         {from: "PAYING", shop: till{fails: map[string]error{"pay": away}}, did: "pay", ends: "PAYING", fails: true},
+		"payment is pending":             {from: "PAYING", shop: till{answer: "pending"}, did: "pay", ends: "PAYING"},
+		"payment sells nothing":          {from: "PAYING", shop: till{answer: "SOLD"}, did: "pay", ends: "PAYING"},
 		"crashed while paying":           {from: "PAYING", confirm: soldOf(0), did: "pay PAID SOLD", ends: "SOLD"},
 		"paid is not charged again":      {from: "PAID", confirm: soldOf(0), did: "SOLD", ends: "SOLD"},
 		"paid, and lapsed":               {from: "PAID", confirm: lapsed, did: "REFUNDING refund REFUNDED", ends: "REFUNDED"},

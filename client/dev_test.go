@@ -26,7 +26,11 @@ func TestCheckout(t *testing.T) {
 	if _, err := dev.Admin.CreateAllotment(t.Context(), &pb.CreateAllotmentRequest{Allotment: short}); err != nil {
 		t.Fatal(err)
 	}
-	dev.Create(t, "concert", 2)
+	dev.Create(t, "concert", 3)
+	nameless := order{Want: client.Want{AllotmentID: "concert", BuyerID: "dan", Quantity: 1}, State: "HOLDING"}
+	if o, err := checkout(t.Context(), c, &till{}, nameless); err != nil || o.State != "SOLD" || o.RequestID == "" {
+		t.Errorf("an order without an id: %+v, %v", o, err)
+	}
 	ann := order{Want: client.Want{AllotmentID: "concert", BuyerID: "ann", Quantity: 2, RequestID: "order-1"}, State: "HOLDING"}
 	for range 2 { // the second, as of a shop that lost what it had stored, finds what the first did
 		if o, err := checkout(t.Context(), c, &till{}, ann); err != nil || o.State != "SOLD" {
@@ -35,7 +39,7 @@ func TestCheckout(t *testing.T) {
 	}
 	bob := order{Want: client.Want{AllotmentID: "concert", BuyerID: "bob", Quantity: 1, RequestID: "order-2"}, State: "HOLDING"}
 	o, err := checkout(t.Context(), c, &till{}, bob)
-	if soldOut, ok := errors.AsType[client.SoldOut](err); !ok || soldOut.Sold != 2 || soldOut.Capacity != 2 || o.State != "HOLDING" {
+	if soldOut, ok := errors.AsType[client.SoldOut](err); !ok || soldOut.Sold != 3 || soldOut.Capacity != 3 || o.State != "HOLDING" {
 		t.Errorf("bob: %s, %#v", o.State, err)
 	}
 	t.Run("a refunded order is never a sale", func(t *testing.T) { refundedIsNeverSold(t, c) })

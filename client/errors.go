@@ -94,6 +94,8 @@ func text(reason pb.ErrorReason, st *status.Status) string {
 // A lapsed hold is not gone for good: a later confirm sells it if its units have come back meanwhile. So store that the order is to be
 // refunded before the money goes back, and never confirm it after that.
 //
+// Of a cart it is to be asked of the error of BatchConfirmHolds alone: one that is joined with those of its sales ([Returned]) is of a part.
+//
 // HOLD_NOT_FOUND is none of these. It is said of a hold that ended more than 24 h ago, but of every hold by a service that is not the one that
 // holds it: a person has to look.
 func HoldLost(err error) bool {

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/client"
@@ -22,17 +23,20 @@ type shop interface {
 	// store keeps the order as it is now. What it did not keep safely is an error.
 	store(o order) error
 	// pay asks the payment provider for what became of the order, and charges under the order's id if it is neither paid nor PayBefore over. It
-	// answers PAID; or GIVEN_UP if no money was taken and none will be; or an error if that is not known yet.
+	// answers PAID; or GIVEN_UP if no money was taken and none will be. All else, and an error, is not known yet: the order stays PAYING.
 	pay(ctx context.Context, o order) (state string, err error)
 	// refund gives back what was paid, under the order's id: once, however often it is called.
 	refund(ctx context.Context, o order) error
 }
 
-// checkout goes on with an order from where it is, to SOLD, REFUNDED or GIVEN_UP, or to an error. It returns the order as stored; the same call
-// goes on from there.
+// follows is what may come after a state.
+var follows = map[string][]string{"HOLDING": {"PAYING"}, "PAYING": {"PAID", "GIVEN_UP"}, "PAID": {"SOLD", "REFUNDING"}, "REFUNDING": {"REFUNDED"}}
+
+// checkout goes on with an order from where it is, to SOLD, REFUNDED or GIVEN_UP, to PAYING if that is not known yet, or to an error. It returns the
+// order as stored; the same call goes on from there.
 func checkout(ctx context.Context, c *client.Client, s shop, o order) (order, error) {
 	next, err := step(ctx, c, s, o)
-	if err == nil && next.State != o.State {
+	if err == nil && slices.Contains(follows[o.State], next.State) {
 		if err = s.store(next); err == nil {
 			return checkout(ctx, c, s, next)
 		}
@@ -43,9 +47,8 @@ func checkout(ctx context.Context, c *client.Client, s shop, o order) (order, er
 func step(ctx context.Context, c *client.Client, s shop, o order) (_ order, err error) {
 	switch alone := context.WithoutCancel(ctx); o.State { // the buyer may leave
 	case "HOLDING":
-		hold, err := c.Hold(ctx, o.Want)
-		o.State, o.Hold, o.PayBefore = "PAYING", hold.GetId(), time.Now().Add(hold.GetRemaining().AsDuration())
-		return o, err
+		hold, failed := c.Hold(ctx, o.Want)
+		o.State, o.Hold, o.RequestID, o.PayBefore, err = "PAYING", hold.GetId(), hold.GetRequestId(), time.Now().Add(hold.GetRemaining().AsDuration()), failed
 	case "PAYING":
 		o.State, err = s.pay(ctx, o)
 	case "PAID":

@@ -77,12 +77,15 @@ func ExampleClient_cart() {
 	}
 	fmt.Println(ids, err)
 	sold, err := c.BatchConfirmHolds(context.Background(), &pb.BatchConfirmHoldsRequest{HoldIds: ids, OrderId: "order-17"})
+	fmt.Println("refund all:", client.HoldLost(err))
 	for _, sale := range sold.GetSales() {
-		err = errors.Join(err, client.Returned(sale)) // or cancelled: its part of the money goes back
+		if err := client.Returned(sale); err != nil { // its part of the money goes back, and the others stay sold
+			fmt.Println(err)
+		}
 	}
-	fmt.Println(err)
 	// Output:
 	// [stalls.x parking.y] <nil>
+	// refund all: false
 	// holdfast: SALE_CANCELLED: the repeat found the sale of hold parking.y cancelled as a whole
 }
 

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/holdfast-inventory/holdfast/client"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
@@ -25,8 +26,8 @@ import (
 
 const pipeSize = 64 << 10
 
-// Script is a server that gives the answers that it was told to, each once, in the order in which it was told. A call for which none is left
-// is UNIMPLEMENTED.
+// Script is a server that gives the answers that it was told to, each once, in the order in which it was told. A call for which none is left, or one
+// that is another method's, is UNIMPLEMENTED.
 type Script struct {
 	server   *grpc.Server
 	listener *cutter
@@ -94,7 +95,16 @@ func (s *Script) answer(ctx context.Context, request any, info *grpc.UnaryServer
 	if err == errLost { //nolint:errorlint // ours alone
 		s.listener.cut()
 	}
+	if err == nil && !answers(reply, method) {
+		return nil, status.Errorf(codes.Unimplemented, "clienttest: %T is no answer to %s", reply, method)
+	}
 	return reply, err
+}
+
+// answers tells whether a message is of the kind that a method answers with. To gRPC all are bytes.
+func answers(reply proto.Message, method string) bool {
+	service := pb.File_holdfast_v1_inventory_service_proto.Services().ByName("InventoryService")
+	return reply != nil && reply.ProtoReflect().Descriptor() == service.Methods().ByName(protoreflect.Name(method)).Output()
 }
 
 func (s *Script) next(method string, request proto.Message) Answer {

@@ -5,7 +5,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-inventory/holdfast/client"
 	"github.com/holdfast-inventory/holdfast/client/clienttest"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 )
@@ -23,6 +25,20 @@ func TestScriptEnds(t *testing.T) {
 	}
 	if asked := script.Asked("CancelHold"); len(asked) != 2 || asked[1].(*pb.CancelHoldRequest).GetHoldId() != "concert.y" {
 		t.Errorf("asked %v", asked)
+	}
+}
+
+// TestAnswerOfAnotherMethod: bytes of one message are often another, too.
+func TestAnswerOfAnotherMethod(t *testing.T) {
+	hold := &pb.Hold{Id: "concert.x"}
+	for _, answer := range []proto.Message{&pb.GetHoldResponse{Hold: hold}, nil} {
+		script := clienttest.NewScript().On("CreateHold", clienttest.Reply(answer))
+		defer script.Close()
+		c := script.Client()
+		defer c.Close()
+		if hold, err := c.Hold(t.Context(), client.Want{RequestID: "cart-17"}); status.Code(err) != codes.Unimplemented {
+			t.Errorf("CreateHold, answered with %T: %v, %v", answer, hold, err)
+		}
 	}
 }
 

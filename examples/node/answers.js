@@ -64,9 +64,9 @@ function details(error) {
 }
 
 // waitOf is how many ms to wait before the try after so many: what the server asks for, since it has spread its callers; else a random time up
-// to a limit that doubles, so that callers who were cut off together do not come back together.
+// to a limit that doubles, so that callers who were cut off together do not come back together. Who asks for no time has asked for nothing.
 export function waitOf(answer, tries) {
-  return answer.wait ?? Math.random() * Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (tries - 1));
+  return answer.wait > 0 ? answer.wait : Math.random() * Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** (tries - 1));
 }
 
 // untilKnown makes a call, which gets its deadline, until its outcome is known, or throws Unknown when patience (ms) is over.

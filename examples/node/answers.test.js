@@ -19,9 +19,9 @@ before(async () => {
       const answer = answers.shift();
       callback(answer ?? null, { hold: { id: 'concert.1', state: 'HOLD_STATE_HELD', remaining: { seconds: 1, nanos: 5e8 } } });
     },
-    // Two units, and as many as the order's id says cancelled since.
+    // Two units, and as many as the order's id says cancelled since; or a sale that says nothing.
     confirmHold({ request }, callback) {
-      callback(null, { sale: { quantity: 2, cancelledQuantity: Number(request.orderId) } });
+      callback(null, { sale: request.orderId === 'empty' ? {} : { quantity: 2, cancelledQuantity: Number(request.orderId) } });
     },
   });
   const port = await new Promise((resolve, reject) => {
@@ -91,6 +91,7 @@ test('an answer that leaves the outcome open is tried again', async () => {
 test('a sale of which nothing is left is a no', async () => {
   assert.equal((await client.confirm('concert.1', '0')).quantity, 2);
   assert.equal((await client.confirm('concert.1', '1')).cancelledQuantity, 1);
+  assert.equal((await client.confirm('concert.1', 'empty')).quantity, 0);
   await assert.rejects(client.confirm('concert.1', '2'), (error) => error.reason === 'SALE_CANCELLED' && error.holdLost);
 });
 
@@ -107,6 +108,8 @@ test('a mistake in the program is not tried again', async () => {
 
 test('the wait is what the server asks for, else random up to a limit', () => {
   assert.equal(waitOf({ wait: 1234 }, 1), 1234);
+  const again = Array.from({ length: 10 }, () => waitOf({ wait: 0 }, 20));
+  assert(Math.max(...again) > 0, 'again at once, and for ever');
   for (const [tries, limit] of [[1, 500], [2, 1000], [4, 4000], [20, 5000]]) {
     for (let i = 0; i < 100; i++) {
       const wait = waitOf({}, tries);

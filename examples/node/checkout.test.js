@@ -37,6 +37,9 @@ for (const [name, state, fails, done, ends, paid] of [
   ['declined', 'HOLDING', {}, 'hold PAYING pay GIVEN_UP cancel', 'GIVEN_UP', 'GIVEN_UP'],
   ['not stored, not charged', 'HOLDING', { PAYING: away }, 'hold PAYING', 'HOLDING'],
   ['not known whether paid', 'PAYING', { pay: away }, 'pay', 'PAYING'],
+  ['payment is pending', 'PAYING', {}, 'pay', 'PAYING', 'pending'],
+  ['pay returns nothing', 'PAYING', {}, 'pay', 'PAYING', null],
+  ['payment sells nothing', 'PAYING', {}, 'pay', 'PAYING', 'SOLD'],
   ['crashed while paying', 'PAYING', {}, 'pay PAID confirm SOLD', 'SOLD'],
   ['paid is not charged again', 'PAID', {}, 'confirm SOLD', 'SOLD'],
   ['paid, and not known whether sold', 'PAID', { confirm: unknown }, 'confirm', 'PAID'],
@@ -58,6 +61,11 @@ for (const [name, state, fails, done, ends, paid] of [
     assert.equal(played.error, ends === 'GIVEN_UP' ? undefined : Object.values(fails).find((e) => !e.holdLost || state === 'HOLDING'));
   });
 }
+
+test('a mistake while giving the hold back is not hidden', async () => {
+  const mistake = new TypeError('mistake');
+  assert.equal((await play('GIVEN_UP', { cancel: mistake })).error, mistake);
+});
 
 test('a confirm that is not known goes on with the confirm, and pays and holds no more', async () => {
   const first = await play('HOLDING', { confirm: unknown });

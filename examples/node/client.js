@@ -48,7 +48,7 @@ export class Client {
   // cancelled meanwhile, that is a no.
   async confirm(holdId, orderId) {
     const { sale } = await this.#call('confirmHold', { holdId, orderId }, CONFIRM_PATIENCE);
-    if (sale.cancelledQuantity === sale.quantity) throw new Refusal({ reason: 'SALE_CANCELLED', message: 'all of it', facts: { hold_id: holdId } });
+    if (sale.quantity > 0 && sale.cancelledQuantity === sale.quantity) throw new Refusal({ reason: 'SALE_CANCELLED', message: 'all of it', facts: { hold_id: holdId } });
     return sale;
   }
 

@@ -81,9 +81,9 @@ def wait_of(answer, tries):
     """How long to wait, in seconds, before the try after so many.
 
     It is what the server asks for, since it has spread its callers; else a random time up to a limit that doubles, so that callers who
-    were cut off together do not come back together.
+    were cut off together do not come back together. Who asks for no time has asked for nothing.
     """
-    if answer.wait is not None:
+    if answer.wait is not None and answer.wait > 0:
         return answer.wait
     return random.uniform(0, min(LONGEST_WAIT, FIRST_WAIT * 2 ** (tries - 1)))
 

@@ -6,6 +6,9 @@ import time
 
 from answers import Refusal, Unknown
 
+# What may come after a state.
+FOLLOWS = {"HOLDING": ("PAYING",), "PAYING": ("PAID", "GIVEN_UP"), "PAID": ("SOLD", "REFUNDING"), "REFUNDING": ("REFUNDED",)}
+
 
 @dataclasses.dataclass(frozen=True)
 class Order:
@@ -25,18 +28,19 @@ class Order:
 
 
 def checkout(client, shop, order):
-    """Goes on with an order from where it is, to SOLD, REFUNDED or GIVEN_UP, and returns it.
+    """Goes on with an order from where it is, to SOLD, REFUNDED or GIVEN_UP, or PAYING if it is not known yet whether it is paid.
 
-    Raises what keeps it from there: a Refusal, an Unknown, or what the shop raises. The order stays as it was stored last then, and
-    checkout goes on from there when it is called again. shop is what is yours:
+    Returns it, or raises what keeps it from there: a Refusal, an Unknown, or what the shop raises. The order stays as it was stored last
+    then, and checkout goes on from there when it is called again. shop is what is yours:
 
     store(order)   keeps the order, and raises if it could not.
     pay(order)     asks the payment provider for what became of the order, and charges under the order's id if it is neither paid nor
-                   pay_before over. Returns "PAID"; or "GIVEN_UP" if no money was taken and none will be; raises if that is not known yet.
+                   pay_before over. Returns "PAID"; or "GIVEN_UP" if no money was taken and none will be. If it returns anything else, or
+                   raises, that is not known yet, and the order stays PAYING.
     refund(order)  gives back what was paid, under the order's id: once, however often it is called.
     """
     after = _step(client, shop, order)
-    if after.state == order.state:
+    if after.state not in FOLLOWS.get(order.state, ()):
         return order
     shop.store(after)
     return checkout(client, shop, after)

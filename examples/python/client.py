@@ -65,7 +65,7 @@ class Client:
         """
         request = inventory_service_pb2.ConfirmHoldRequest(hold_id=hold_id, order_id=order_id)
         sale = until_known(lambda left: self._stub.ConfirmHold(request, timeout=left), CONFIRM_PATIENCE).sale
-        if sale.cancelled_quantity == sale.quantity:
+        if 0 < sale.quantity == sale.cancelled_quantity:
             raise Refusal("SALE_CANCELLED", "all of it", {"hold_id": hold_id})
         return sale
 

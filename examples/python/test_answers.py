@@ -52,9 +52,11 @@ class Scripted(inventory_service_pb2_grpc.InventoryServiceServicer):
         return response
 
     def ConfirmHold(self, request, context):  # pylint: disable=invalid-name
-        """Two units, and as many as the order's id says cancelled since."""
+        """Two units, and as many as the order's id says cancelled since; or a sale that says nothing."""
         del context
         response = inventory_service_pb2.ConfirmHoldResponse()
+        if request.order_id == "empty":
+            return response
         response.sale.quantity, response.sale.cancelled_quantity = 2, int(request.order_id)
         return response
 
@@ -133,6 +135,7 @@ class Answers(unittest.TestCase):
     def test_a_sale_of_which_nothing_is_left_is_a_no(self):
         self.assertEqual(self.client.confirm("concert.1", "0").quantity, 2)
         self.assertEqual(self.client.confirm("concert.1", "1").cancelled_quantity, 1)
+        self.assertEqual(self.client.confirm("concert.1", "empty").quantity, 0)
         with self.assertRaises(Refusal) as no:
             self.client.confirm("concert.1", "2")
         self.assertEqual((no.exception.reason, no.exception.hold_lost), ("SALE_CANCELLED", True))
@@ -154,6 +157,8 @@ class Answers(unittest.TestCase):
                 self.assertLessEqual(wait_of(answer, tries), limit)
         answer.wait = 1.234
         self.assertEqual(wait_of(answer, 1), 1.234)
+        for answer.wait in (0, -1):  # not again at once, and for ever
+            self.assertGreater(max(wait_of(answer, 20) for _ in range(10)), 0)
 
 
 if __name__ == "__main__":

@@ -297,6 +297,8 @@ func fullRedis(t *testing.T) {
 	}
 	g.fires("HoldfastRedisRefuses", before, rising...)
 	g.fires("HoldfastCallsInTrouble", before, rising...)
+	g.shows(0, []string{"Redis refuses", "Refusals of Redis", "Memory of Redis"}, rising...)
+	g.shows(0.8, []string{"Redis's memory used", "Calls in trouble"}, rising...)
 }
 
 // oneOfTwo has a server whose store is away, and then not the server itself.

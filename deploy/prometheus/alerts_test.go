@@ -231,15 +231,20 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// badRedis announces nothing, and drops what it has no room for. The server's user may not change that.
-func badRedis(t *testing.T) {
-	g := newStage(t, world.Settings{
+// unannounced has a Redis that announces no expiry, with a user for the server who may not change that.
+func unannounced() world.Settings {
+	return world.Settings{
 		User: "restricted:secret",
 		Redis: local.RedisOptions{ExtraArgs: []string{
 			"--user", "restricted", "on", ">secret", "~hf:*", "&__keyevent@*__:expired", "+@read", "+@write", "+@scripting", "+@connection",
 			"+@pubsub", "-@dangerous", "-@admin", "+info", "+wait", "+time", "--notify-keyspace-events", "",
 		}},
-	})
+	}
+}
+
+// badRedis announces nothing, and drops what it has no room for.
+func badRedis(t *testing.T) {
+	g := newStage(t, unannounced())
 	g.open(1, time.Minute)
 	before := g.scraped()
 	set := func(name, value string) {
@@ -292,6 +297,8 @@ func fullRedis(t *testing.T) {
 	}
 	g.fires("HoldfastRedisRefuses", before, rising...)
 	g.fires("HoldfastCallsInTrouble", before, rising...)
+	g.shows(0, []string{"Redis refuses", "Refusals of Redis", "Memory of Redis"}, rising...)
+	g.shows(0.8, []string{"Redis's memory used", "Calls in trouble"}, rising...)
 }
 
 // oneOfTwo has a server whose store is away, and then not the server itself.
@@ -313,40 +320,52 @@ func together(one, two samples) samples {
 	return all
 }
 
+// strangeTime has holds that lapse by sweeping alone, so that on-time and late ones are of one series: a rate needs to know it before.
 func strangeTime(t *testing.T) {
-	g := newStage(t, world.Settings{Clock: true})
-	show := g.open(10, time.Second)
+	settings := unannounced()
+	settings.Clock = true
+	g := newStage(t, settings)
 	const lapses = "holdfast_lapse_lag_seconds"
-	g.eventually(func() error { // some on time, by each driver that may be the first: a rate needs to know a series before
-		_, _ = g.hold(show)
-		if s := g.scraped(); s.sum(lapses+"_count", "holdfast_driver", "event") == 0 || s.sum(lapses+"_count", "holdfast_driver", "sweep") == 0 {
-			return errors.New("no lapse by event, or none by sweep")
+	show := g.open(10, time.Second)
+	g.held(show)
+	before := g.above(0, lapses+"_count")
+	late := func(s samples) float64 { return s.sum(lapses+"_count") - s.sum(lapses+"_bucket", "le", "2.5") }
+	after := before
+	g.eventually(func() error {
+		g.held(show)
+		g.standStill(4 * time.Second)
+		if after = g.above(after.sum(lapses+"_count"), lapses+"_count"); late(after) == late(before) {
+			return errors.New("the hold had lapsed before the server stood still")
 		}
 		return nil
 	})
-	late := func(s samples) float64 { return s.sum(lapses+"_count") - s.sum(lapses+"_bucket", "le", "2.5") }
-	before := g.until("nothing held", func(s samples) bool { return s.sum("holdfast_units_held") == 0 })
-	g.held(show)
-	if err := g.Servers[0].Pause(); err != nil { // nobody looks at the deadline for a while
+	g.fires("HoldfastLapseLag", before, after)
+
+	g.held(g.open(1, time.Minute))
+	before = g.above(0, "holdfast_units_held")       // a look, which is what reads the clock
+	const jumps = "holdfast_redis_clock_jumps_total" // not 0, if the machine's own clock has jumped
+	if err := g.MoveClock(5 * time.Minute); err != nil {
 		t.Fatal(err)
+	}
+	g.fires("HoldfastClockJump", before, g.above(before.sum(jumps), jumps))
+}
+
+// standStill stops the server until so much time has passed for Redis.
+func (g *stage) standStill(d time.Duration) {
+	g.t.Helper()
+	if err := g.Servers[0].Pause(); err != nil {
+		g.t.Fatal(err)
 	}
 	begin := g.redisTime()
 	g.eventually(func() error {
-		if g.redisTime().Sub(begin) < 4*time.Second {
-			return errors.New("the deadline has not passed by long enough")
+		if g.redisTime().Sub(begin) < d {
+			return errors.New("not enough time has passed")
 		}
 		return nil
 	})
 	if err := g.Servers[0].Resume(); err != nil {
-		t.Fatal(err)
+		g.t.Fatal(err)
 	}
-	g.fires("HoldfastLapseLag", before, g.until("a late lapse", func(s samples) bool { return late(s) > late(before) }))
-
-	before = g.scraped()
-	if err := g.MoveClock(5 * time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	g.fires("HoldfastClockJump", before, g.above(0, "holdfast_redis_clock_jumps_total"))
 }
 
 func (g *stage) redisTime() time.Time {

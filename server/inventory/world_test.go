@@ -179,8 +179,8 @@ func (w *world) next() *replica {
 // advance lets time pass for every deadline.
 func (w *world) advance(d time.Duration) { w.offset.Add(int64(d)) }
 
-// stopClock lets time pass by advance alone from now on, so that a test can tell deadlines exactly, but
-// for the millisecond that rounding may take.
+// stopClock lets time pass by advance alone from now on, so that a test can tell deadlines, but for the millisecond that
+// rounding may take, and for as long as a call is on its way to Redis: each script's time is late by that.
 func (w *world) stopClock() {
 	now := time.Now()
 	w.stopped.Store(&now)

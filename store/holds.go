@@ -89,6 +89,7 @@ const (
 // Work is what is due at an allotment.
 type Work struct {
 	Counters
+	Server     string   // identity of the Redis that has it
 	Lapsed     []HoldID // live holds whose deadline has passed
 	Confirms   []HoldID // confirms and shrinks whose lease ran out
 	Ended      []HoldID // ended holds to be forgotten

@@ -6,7 +6,30 @@ import "time"
 // has passed. A clock that is slewed moves by less than a millisecond in the second between two looks.
 const clockJump = time.Second
 
-// clock compares the time of Redis with this host's monotonic clock.
+// clocksMost is how many servers' clocks are remembered; a cluster has no more masters.
+const clocksMost = 1000
+
+// clocks are those of the servers of Redis, by their identities: the hosts of a cluster may differ.
+type clocks map[string]*clock
+
+// read is read of the clock of a server that has an allotment now. before is the one that had it: a new server is held against
+// that one's clock, by which the deadlines were set.
+func (c clocks) read(server, before string, r reading) time.Duration {
+	its := c[server]
+	if its == nil {
+		its = new(clock)
+		if old := c[before]; old != nil {
+			*its = *old
+		}
+		if len(c) >= clocksMost {
+			clear(c)
+		}
+		c[server] = its
+	}
+	return its.read(r)
+}
+
+// clock compares the time of a Redis with this host's monotonic clock.
 type clock struct{ last reading }
 
 // reading is a time that Redis told; it was so at some moment between sent and received.

@@ -43,6 +43,39 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// TestClocksOfSeveralServers: that hosts differ is no jump; that an allotment has come to a host with another time is one, told
+// once, for its deadlines were set by the old one.
+func TestClocksOfSeveralServers(t *testing.T) {
+	host, redis := time.Now(), time.Now().Add(time.Hour)
+	now := time.Duration(0)
+	all := clocks{}
+	look := func(server, before string, ahead, want time.Duration) {
+		t.Helper()
+		now += time.Second
+		at := host.Add(now)
+		if jump := all.read(server, before, reading{sent: at, redis: redis.Add(now + ahead), received: at}); jump != want {
+			t.Errorf("after %s, at %s after %q: a jump by %s, want %s", now, server, before, jump, want)
+		}
+	}
+	for range 3 {
+		look("a", "", 0, 0)
+		look("b", "", time.Minute, 0)
+	}
+	look("b", "b", 2*time.Minute, time.Minute) // its clock was set
+	look("restarted", "a", 0, 0)
+	look("replica", "b", time.Hour, 58*time.Minute)
+	look("replica", "b", time.Hour, 0) // another allotment
+	look("restarted", "restarted", 0, 0)
+	look("a", "replica", 0, 0) // one that was moved, to a server that is known
+	for range 2 * clocksMost {
+		now += time.Second
+		look(now.String(), "a", 0, 0)
+	}
+	if len(all) > clocksMost {
+		t.Errorf("%d clocks are remembered", len(all))
+	}
+}
+
 // TestTurns: adopts that callers wait for come first; of the others one goes on meanwhile.
 func TestTurns(t *testing.T) {
 	s := turns{most: 2}

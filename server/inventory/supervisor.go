@@ -39,7 +39,7 @@ type supervisor struct {
 	watched  map[string]*watch
 	left     map[string]bool // retired allotments that have left Redis; of rows only
 	ledgerUp bool
-	clock    clock
+	clocks   clocks
 	hot      hot
 
 	known   map[string]*store.Allotment // rows, as of knownAt; of the loop alone
@@ -49,6 +49,7 @@ type supervisor struct {
 // watch is what the supervisor remembers of an allotment between two passes.
 type watch struct {
 	place    store.Place
+	server   string // that had it at the last look
 	nextLook time.Time
 	expected time.Time // when a confirm was left open here
 	off      int64     // by what its counters miss conservation
@@ -77,7 +78,7 @@ func (w *watch) note(found store.Work) {
 }
 
 func newSupervisor(v *Inventory) *supervisor {
-	return &supervisor{v: v, watched: map[string]*watch{}, left: map[string]bool{}, ledgerUp: true}
+	return &supervisor{v: v, watched: map[string]*watch{}, left: map[string]bool{}, clocks: clocks{}, ledgerUp: true}
 }
 
 // run makes a pass at once and then every second.
@@ -219,7 +220,7 @@ func (s *supervisor) look(ctx context.Context, p store.Place, row *store.Allotme
 			return
 		}
 		w := work[0]
-		s.watchClock(ctx, reading{sent: sent, redis: w.Now, received: time.Now()})
+		s.watchClock(ctx, w, reading{sent: sent, redis: w.Now, received: time.Now()})
 		s.v.driveOn(ctx, p, w.Confirms)
 		if len(w.Ended) > 0 {
 			if err := s.v.redis.Purge(ctx, p, w.Ended); err != nil {
@@ -321,9 +322,13 @@ func (s *supervisor) remember(w store.Work, off int64, known bool) {
 }
 
 // watchClock raises the alarm when Redis's clock has jumped: deadlines have then moved by as much.
-func (s *supervisor) watchClock(ctx context.Context, r reading) {
+func (s *supervisor) watchClock(ctx context.Context, w store.Work, r reading) {
 	s.mu.Lock()
-	jump := s.clock.read(r)
+	before := w.Server
+	if watched := s.watched[w.Allotment]; watched != nil {
+		before, watched.server = watched.server, w.Server
+	}
+	jump := s.clocks.read(w.Server, before, r)
 	s.mu.Unlock()
 	if jump != 0 {
 		s.v.metrics.clockJumps.Add(ctx, 1)

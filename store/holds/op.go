@@ -257,6 +257,7 @@ func resultOf(value any) result {
 // facts are an allotment's numbers after a script, as prelude.lua returns them.
 type facts struct {
 	gate                                                          status
+	server                                                        string // its identity
 	epoch, capacity, available, held, confirming, shrinking, sold int64
 	version, feed, state, opens, closes, perHold, perBuyer, next  int64
 	hold                                                          int64
@@ -278,7 +279,7 @@ func decodeFacts(value any) facts {
 	numbers := text[identityBytes:]
 	n := func(i int) int64 { return int64(binary.BigEndian.Uint64([]byte(numbers[8*i : 8*i+8]))) } //nolint:gosec // as it was packed
 	return facts{
-		gate: statusOK, epoch: n(0), capacity: n(1), available: n(2), held: n(3), confirming: n(4), shrinking: n(5),
+		gate: statusOK, server: text[:identityBytes], epoch: n(0), capacity: n(1), available: n(2), held: n(3), confirming: n(4), shrinking: n(5),
 		sold: n(6), version: n(8), feed: n(9), state: n(10), hold: n(12), perHold: n(14), perBuyer: n(15), opens: n(16),
 		closes: n(17), next: n(18),
 	}

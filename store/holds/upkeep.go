@@ -18,8 +18,8 @@ func (s *Store) Due(ctx context.Context, places []store.Place, limit int) ([]sto
 	for i, p := range places {
 		r := o.reply[i]
 		work[i] = store.Work{
-			Counters: o.facts[i].counters(p, o.now),
-			Lapsed:   tagged(p, r.list(1)), Confirms: tagged(p, r.list(2)), Ended: tagged(p, r.list(3)), Remembered: r.int(4), Pending: r.int(5),
+			Counters: o.facts[i].counters(p, o.now), Server: o.facts[i].server,
+			Lapsed: tagged(p, r.list(1)), Confirms: tagged(p, r.list(2)), Ended: tagged(p, r.list(3)), Remembered: r.int(4), Pending: r.int(5),
 		}
 	}
 	return work, nil

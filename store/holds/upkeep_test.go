@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,6 +50,9 @@ func TestDue(t *testing.T) {
 	}
 	if w.Held != 6 || w.Confirming != 1 || w.Capacity != 100 || w.Off() != 0 {
 		t.Errorf("counters %+v", w.Counters)
+	}
+	if info := f.raw.Info(f.ctx(), "replication").Val(); !strings.Contains(info, "master_replid:"+w.Server) || len(w.Server) != identityBytes {
+		t.Errorf("the server is %q", w.Server)
 	}
 	s := f.mustState()
 	if noted := time.UnixMilli(s.counters["time"]); !near(noted.Sub(f.now()), 0, patience) {

@@ -75,6 +75,10 @@ func (s *Stage) Play(ctx context.Context) (*Played, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, playLimit, fmt.Errorf("the case was not over after %v", playLimit))
 	defer cancel()
 	played, err := s.play(ctx)
+	if err == nil && len(played.Result.Failures) == 0 {
+		return played, nil
+	}
+	err = errors.Join(err, s.keepLogs())
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return nil, fmt.Errorf("%w: %w", cause, err)
 	}
@@ -208,7 +212,10 @@ func (s *Stage) inject(ctx context.Context) error {
 	if err != nil {
 		mending, cancel := context.WithTimeout(ctx, mendLimit)
 		defer cancel()
-		return errors.Join(context.Cause(injecting), err, s.World.Mend(mending))
+		if cause := context.Cause(injecting); cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+		return errors.Join(err, s.World.Mend(mending))
 	}
 	s.settle(ctx, healed)
 	return pause(ctx, calmAfter-min(calmAfter, s.now()-healed))
@@ -306,6 +313,16 @@ func (s *Stage) judge(ctx context.Context) (*Played, error) {
 	s.judgeVitals(ctx, p)
 	p.Story = s.history.Story(p.Verdict)
 	return p, s.write()
+}
+
+// keepLogs leaves the last lines that each server logged in files, for a case that failed.
+func (s *Stage) keepLogs() error {
+	var failures []error
+	for i, server := range s.World.Servers {
+		file := filepath.Join(s.Scratch, fmt.Sprintf("%s-server-%d.log", s.scene.Allotment, i+1))
+		failures = append(failures, os.WriteFile(file, []byte(server.Tail()+"\n"), 0o600))
+	}
+	return errors.Join(failures...)
 }
 
 // write leaves the history in a file.

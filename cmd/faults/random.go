@@ -55,9 +55,9 @@ func (p *player) playRandom(ctx context.Context) error {
 // playRound plays some faults on an allotment of its own.
 func (p *player) playRound(ctx context.Context, seed uint64, r *record.Random) error {
 	var names []string
-	c := cases.Round(func(name string) {
-		names = append(names, name)
-		r.Hit(name)
+	var drawn []cases.Case
+	c := cases.Round(func(c cases.Case) {
+		names, drawn = append(names, c.Row.Case), append(drawn, c)
 	})
 	stage := &cases.Stage{World: p.world, Seed: seed, Scratch: p.scratch, Case: c}
 	played, err := stage.Play(ctx)
@@ -66,6 +66,11 @@ func (p *player) playRound(ctx context.Context, seed uint64, r *record.Random) e
 	}
 	r.Rounds++
 	r.Add(played.Result)
+	for _, c := range drawn {
+		if len(c.Unproven(played.Result)) == 0 {
+			r.Hit(c.Row.Case)
+		}
+	}
 	for _, f := range played.Result.Failures {
 		r.Failures = append(r.Failures, fmt.Sprintf("round %d (%s): %s", r.Rounds, strings.Join(names, " and "), f))
 	}

@@ -208,7 +208,8 @@ func (c *closedCommand) create(ctx context.Context, b *books.Books) error {
 	if err := b.Create(ctx, capacity, lasts); err != nil {
 		return err
 	}
-	return b.Hold(ctx, history.Buyer{ID: "first", Request: "first", Quantity: capacity})
+	_, err := b.Hold(ctx, history.Buyer{ID: "first", Request: "first", Quantity: capacity})
+	return err
 }
 
 // each does something with the books of every allotment, of some at a time.

@@ -37,6 +37,8 @@ type Case struct {
 	Upgrades bool
 	// Needs says what is missing on this machine; nothing: all is there. Nil: nothing is needed.
 	Needs func() string
+	// Before sets the stage, before callers call. Nil: there is nothing to set.
+	Before func(ctx context.Context, s *Scene) error
 	// Inject breaks something and mends it again, while callers call.
 	Inject func(ctx context.Context, s *Scene) error
 	// Check looks at what callers were told, when all is over. Nil: what every case looks for is enough.

@@ -27,6 +27,11 @@ const (
 	settleLimit = 5 * time.Second // after healing, until all adds up
 	restLimit   = 30 * time.Second
 	readEvery   = 50 * time.Millisecond
+
+	// Whatever hangs ends then. The longest fault lasts for half a minute, and what is behind it for as long again.
+	injectLimit = 4 * time.Minute
+	mendLimit   = 2 * time.Minute
+	playLimit   = 9 * time.Minute // less than the load lasts
 )
 
 // Stage is where a case is played.
@@ -67,6 +72,20 @@ func (p *Played) fail(format string, args ...any) {
 
 // Play lets callers call, injects the fault, and judges. An error: it could not be played.
 func (s *Stage) Play(ctx context.Context) (*Played, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, playLimit, fmt.Errorf("the case was not over after %v", playLimit))
+	defer cancel()
+	played, err := s.play(ctx)
+	if err == nil && len(played.Result.Failures) == 0 {
+		return played, nil
+	}
+	err = errors.Join(err, s.keepLogs())
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return nil, fmt.Errorf("%w: %w", cause, err)
+	}
+	return played, err
+}
+
+func (s *Stage) play(ctx context.Context) (*Played, error) {
 	s.start = time.Now()
 	s.load = s.Case.Load.filled(s.Long)
 	allotment := strings.ToLower(s.Case.Row.Case) + fmt.Sprintf("-%d", s.start.UnixNano())
@@ -81,6 +100,11 @@ func (s *Stage) Play(ctx context.Context) (*Played, error) {
 	}
 	defer s.books.Close()
 	s.scene.books = s.books
+	if s.Case.Before != nil {
+		if err := s.Case.Before(ctx, s.scene); err != nil {
+			return nil, err
+		}
+	}
 	creating, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
 	if err := s.books.Create(creating, s.load.Capacity, s.load.Window); err != nil {
@@ -181,10 +205,17 @@ func (s *Stage) inject(ctx context.Context) error {
 	if err := pause(ctx, calmBefore); err != nil {
 		return err
 	}
-	err := s.Case.Inject(ctx, s.scene)
+	injecting, cancel := context.WithTimeoutCause(ctx, injectLimit, fmt.Errorf("the fault was not over after %v", injectLimit))
+	defer cancel()
+	err := s.Case.Inject(injecting, s.scene)
 	healed := s.now()
 	if err != nil {
-		return errors.Join(err, s.World.Mend(ctx))
+		mending, cancel := context.WithTimeout(ctx, mendLimit)
+		defer cancel()
+		if cause := context.Cause(injecting); cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+		return errors.Join(err, s.World.Mend(mending))
 	}
 	s.settle(ctx, healed)
 	return pause(ctx, calmAfter-min(calmAfter, s.now()-healed))
@@ -192,11 +223,13 @@ func (s *Stage) inject(ctx context.Context) error {
 
 // settle waits until both stores add up after healing, while callers go on.
 func (s *Stage) settle(ctx context.Context, healed time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
 	for s.settled = never; s.now()-healed < settleLimit; {
 		b, err := s.World.Books(ctx, s.books.Allotment)
 		switch {
 		case err != nil:
-			s.problem = err.Error()
+			s.problem = lastly(s.problem, err)
 		case b.Problem(false) != "":
 			s.problem = b.Problem(false)
 		default:
@@ -212,11 +245,13 @@ func (s *Stage) settle(ctx context.Context, healed time.Duration) {
 // rest waits until nothing is held and nothing is under way, and tells whether that came true.
 func (s *Stage) rest(ctx context.Context) bool {
 	problem := ""
+	ctx, cancel := context.WithTimeout(ctx, s.load.Window+restLimit)
+	defer cancel()
 	for began := s.now(); s.now()-began < s.load.Window+restLimit; {
 		b, err := s.World.Books(ctx, s.books.Allotment)
 		switch {
 		case err != nil:
-			problem = err.Error()
+			problem = lastly(problem, err)
 		case b.Held != 0 || b.Confirming != 0 || b.Shrinking != 0:
 			problem = fmt.Sprintf("%d held, %d confirming, %d shrinking", b.Held, b.Confirming, b.Shrinking)
 		default:
@@ -230,6 +265,14 @@ func (s *Stage) rest(ctx context.Context) bool {
 	}
 	s.scene.Wrong("not at rest after every deadline: " + problem)
 	return false
+}
+
+// lastly is what to tell when the time was over while the stores were read: what was wrong before.
+func lastly(problem string, err error) string {
+	if problem != "" && errors.Is(err, context.DeadlineExceeded) {
+		return problem
+	}
+	return err.Error()
 }
 
 func (s *Stage) note(stock history.Stock) {
@@ -270,6 +313,16 @@ func (s *Stage) judge(ctx context.Context) (*Played, error) {
 	s.judgeVitals(ctx, p)
 	p.Story = s.history.Story(p.Verdict)
 	return p, s.write()
+}
+
+// keepLogs leaves the last lines that each server logged in files, for a case that failed.
+func (s *Stage) keepLogs() error {
+	var failures []error
+	for i, server := range s.World.Servers {
+		file := filepath.Join(s.Scratch, fmt.Sprintf("%s-server-%d.log", s.scene.Allotment, i+1))
+		failures = append(failures, os.WriteFile(file, []byte(server.Tail()+"\n"), 0o600))
+	}
+	return errors.Join(failures...)
 }
 
 // write leaves the history in a file.

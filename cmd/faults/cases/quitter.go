@@ -30,18 +30,9 @@ func (s *Scene) newQuitter(ctx context.Context) (*quitter, error) {
 	if err := q.books.Create(ctx, 1, time.Minute); err != nil {
 		return nil, err
 	}
-	if err := q.books.Hold(ctx, history.Buyer{ID: "quitter", Request: "request", Quantity: 1}); err != nil {
-		return nil, err
-	}
-	final, err := q.books.Final(ctx, false)
-	if err != nil {
-		return nil, err
-	}
-	if len(final.Holds) != 1 {
-		return nil, errors.New("the hold of the buyer who asks once is not there")
-	}
-	q.hold = final.Holds[0].ID
-	return q, nil
+	hold, err := q.books.Hold(ctx, history.Buyer{ID: "quitter", Request: "request", Quantity: 1})
+	q.hold = hold.ID
+	return q, err
 }
 
 // confirmOnce asks, and does not look at the answer.

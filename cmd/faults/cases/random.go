@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-inventory/holdfast/cmd/faults/record"
 	"github.com/holdfast-inventory/holdfast/cmd/faults/world"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
 )
 
 // RandomDeployment is where faults are drawn at random.
@@ -40,32 +41,40 @@ func (c Case) kind() int {
 	}
 }
 
-// Round is a case with faults that are drawn when it is played. hit is told of each that was injected.
-func Round(hit func(name string)) Case {
-	drawn := map[int][]Case{}
+// Round is a case with faults that are drawn when it is played. tell is told of each before it is injected.
+func Round(tell func(Case)) Case {
+	drawable := map[int][]Case{}
 	for _, c := range All() {
 		if c.Random && !c.Alone {
-			drawn[c.kind()] = append(drawn[c.kind()], c)
+			drawable[c.kind()] = append(drawable[c.kind()], c)
 		}
 	}
+	var drawn []Case
 	return Case{
 		Row: record.Row{Case: "F42", Title: "everything at once", Fault: "faults drawn at random"},
 		Inject: func(ctx context.Context, s *Scene) error {
 			kinds := [][]int{{ofServers}, {ofRedis}, {ofPostgres}, {ofRedis, ofPostgres}, {ofRedis, ofPostgres}}[s.Rand.IntN(5)]
-			var chosen []Case
 			for _, kind := range kinds {
-				chosen = append(chosen, drawn[kind][s.Rand.IntN(len(drawn[kind]))])
+				c := drawable[kind][s.Rand.IntN(len(drawable[kind]))]
+				drawn = append(drawn, c)
+				tell(c)
 			}
-			return s.together(ctx, chosen, hit)
+			return s.together(ctx, drawn)
+		},
+		Check: func(s *Scene, h *history.History) {
+			for _, c := range drawn {
+				if c.Check != nil {
+					c.Check(s, h)
+				}
+			}
 		},
 	}
 }
 
 // together injects faults at the same time.
-func (s *Scene) together(ctx context.Context, chosen []Case, hit func(string)) error {
+func (s *Scene) together(ctx context.Context, chosen []Case) error {
 	var all errgroup.Group
 	for _, c := range chosen {
-		hit(c.Row.Case)
 		all.Go(func() error {
 			if err := c.Inject(ctx, s); err != nil {
 				return fmt.Errorf("%s: %w", c.Row.Case, err)

@@ -4,6 +4,7 @@ package cases
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,11 +77,13 @@ func (s *Scene) Hit(what string, count int) {
 	s.hits = append(s.hits, record.Hit{What: what, Count: count})
 }
 
-// Wrong notes that something is not as it must be.
+// Wrong notes that something is not as it must be, once in the same words.
 func (s *Scene) Wrong(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wrong = append(s.wrong, what)
+	if !slices.Contains(s.wrong, what) {
+		s.wrong = append(s.wrong, what)
+	}
 }
 
 // Silent notes that nobody can answer at a server, so that its callers' waiting is not the others'.

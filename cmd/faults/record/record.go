@@ -137,7 +137,7 @@ func (r *Record) PutRandom(next Random) {
 	slices.SortFunc(r.Random, func(a, b Random) int { return cmp.Compare(key(a), key(b)) })
 }
 
-// Hit counts a fault that was injected.
+// Hit counts a fault that was there, by its signs.
 func (r *Random) Hit(name string) {
 	at := slices.IndexFunc(r.Hits, func(h Hit) bool { return h.What == name })
 	if at < 0 {

@@ -21,6 +21,7 @@ const ApplicationName = "faults"
 
 const (
 	database     = "holdfast"
+	startLimit   = 3 * time.Minute // of everything
 	stopPatience = 20 * time.Second
 	waitEvery    = 20 * time.Millisecond
 )
@@ -60,9 +61,11 @@ type World struct {
 // New starts everything.
 func New(ctx context.Context, s Settings) (_ *World, err error) {
 	w := &World{Settings: s}
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("not everything had started after %v", startLimit))
+	defer cancel()
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.Close()) //nolint:contextcheck // what was started is stopped, though ctx may be done
+			err = errors.Join(context.Cause(ctx), err, w.Close()) //nolint:contextcheck // what was started is stopped, though ctx may be done
 		}
 	}()
 	if err := w.furnish(ctx); err != nil {

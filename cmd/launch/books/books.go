@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/load"
 	pb "github.com/holdfast-inventory/holdfast/proto/holdfast/v1"
 )
 
@@ -95,14 +96,16 @@ func (b *Books) Create(ctx context.Context, capacity int64, window time.Duration
 }
 
 // Hold takes units for a buyer.
-func (b *Books) Hold(ctx context.Context, buyer history.Buyer) error {
-	return insist(ctx, func() error {
-		_, err := b.stock.CreateHold(ctx, &pb.CreateHoldRequest{
+func (b *Books) Hold(ctx context.Context, buyer history.Buyer) (history.Hold, error) {
+	var got *pb.CreateHoldResponse
+	err := insist(ctx, func() (err error) {
+		got, err = b.stock.CreateHold(ctx, &pb.CreateHoldRequest{
 			AllotmentId: b.Allotment, BuyerId: buyer.ID, RequestId: buyer.Request,
 			Quantity: int32(buyer.Quantity), //nolint:gosec // at most ten
 		})
 		return err
 	})
+	return load.Hold(got.GetHold()), err
 }
 
 // Grow adds units for sale, once for each request id.
@@ -146,23 +149,33 @@ func (b *Books) Watch(ctx context.Context, every time.Duration, note func(histor
 
 // Retire ends the sale: nobody can hold anything of the allotment any more.
 func (b *Books) Retire(ctx context.Context) error {
-	err := insist(ctx, func() error {
-		got, err := b.admin.GetAllotment(ctx, &pb.GetAllotmentRequest{AllotmentId: b.Allotment})
-		if err != nil || got.GetAllotment().GetState() == pb.AllotmentState_ALLOTMENT_STATE_CLOSED {
-			return err
-		}
-		_, err = b.admin.UpdateAllotment(ctx, &pb.UpdateAllotmentRequest{
-			Allotment: &pb.Allotment{
-				Id: b.Allotment, Etag: got.GetAllotment().GetEtag(), State: pb.AllotmentState_ALLOTMENT_STATE_CLOSED,
-			},
-			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"state"}},
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("close allotment %s: %w", b.Allotment, err)
+	closed := &pb.Allotment{State: pb.AllotmentState_ALLOTMENT_STATE_CLOSED}
+	if err := b.update(ctx, closed, "state"); err != nil {
+		return fmt.Errorf("close allotment %s: %w", b.Allotment, explained(err))
 	}
 	return nil
+}
+
+// Shorten gives holds that are made from now on another window.
+func (b *Books) Shorten(ctx context.Context, window time.Duration) error {
+	if err := b.update(ctx, &pb.Allotment{HoldDuration: durationpb.New(window)}, "hold_duration"); err != nil {
+		return fmt.Errorf("change the window of allotment %s: %w", b.Allotment, explained(err))
+	}
+	return nil
+}
+
+// update changes a field of the allotment, whatever others have changed meanwhile.
+func (b *Books) update(ctx context.Context, next *pb.Allotment, field string) error {
+	return insist(ctx, func() error {
+		got, err := b.admin.GetAllotment(ctx, &pb.GetAllotmentRequest{AllotmentId: b.Allotment})
+		now := got.GetAllotment()
+		if err != nil || (field == "state" && now.GetState() == next.GetState()) { // a try that met trouble may have done it
+			return err
+		}
+		next.Id, next.Etag = b.Allotment, now.GetEtag()
+		_, err = b.admin.UpdateAllotment(ctx, &pb.UpdateAllotmentRequest{Allotment: next, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{field}}})
+		return err
+	})
 }
 
 // insist repeats what meets trouble, until ctx is done.

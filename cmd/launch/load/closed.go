@@ -59,9 +59,12 @@ type Pace struct {
 	OddText  string           // of one of them
 }
 
-// Run asks until the time is over. before and after are called when it begins and ends to count.
+// Run asks until the time is over. before and after are called when it begins and ends to count. When it is run again, the
+// next buyers ask.
 func (c *Closed) Run(ctx context.Context, before, after func()) (Pace, error) {
 	c.start, c.times = time.Now(), hdrhistogram.New(1, longestMicros, 3)
+	c.wanted, c.odd, c.text = 0, 0, ""
+	c.over.Store(false)
 	c.from = make(map[string]int64, len(c.Addresses))
 	for _, address := range c.Addresses {
 		c.from[address] = 0 // also of one that answers nothing

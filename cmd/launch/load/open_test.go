@@ -53,8 +53,8 @@ func (s *shop) ConfirmHold(ctx context.Context, r *pb.ConfirmHoldRequest) (*pb.C
 	return &pb.ConfirmHoldResponse{Sale: &pb.Sale{HoldId: r.GetHoldId(), OrderId: r.GetOrderId()}}, nil
 }
 
-// open starts a shop and a load on it.
-func open(t *testing.T, c Crowd, before func(context.Context, string, int) error) (*Open, *shop) {
+// serve starts a shop.
+func serve(t *testing.T, before func(context.Context, string, int) error) (address string, _ *shop) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,9 +65,14 @@ func open(t *testing.T, c Crowd, before func(context.Context, string, int) error
 	pb.RegisterInventoryServiceServer(server, s)
 	go func() { _ = server.Serve(l) }() // ends with Stop
 	t.Cleanup(server.Stop)
-	o := &Open{
-		Plan: NewPlan(c), Allotment: "a", Addresses: []string{l.Addr().String()}, Connections: 2, Retries: 2, Start: time.Now(),
-	}
+	return l.Addr().String(), s
+}
+
+// open starts a shop and a load on it.
+func open(t *testing.T, c Crowd, before func(context.Context, string, int) error) (*Open, *shop) {
+	t.Helper()
+	address, s := serve(t, before)
+	o := &Open{Plan: NewPlan(c), Allotment: "a", Addresses: []string{address}, Connections: 2, Retries: 2, Start: time.Now()}
 	if err := o.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}

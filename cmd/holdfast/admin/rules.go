@@ -18,7 +18,7 @@ type rules struct {
 	MaxHoldDuration     *time.Duration `name:"max-hold-duration" placeholder:"DURATION" help:"The longest a hold can last, extensions included, 1s to 168h. A new allotment has 6m."`
 	MaxQuantityPerHold  *int32         `name:"max-quantity-per-hold" placeholder:"N" help:"Most units of one hold, 1 to 1000. A new allotment has 10."`
 	MaxQuantityPerBuyer *int32         `name:"max-quantity-per-buyer" placeholder:"N" help:"Most units of one buyer, held and sold. A new allotment has no limit."`
-	OpensAt             *time.Time     `name:"opens-at" placeholder:"TIME" help:"Holds are refused before: 2026-11-27T09:00:00Z."`
+	OpensAt             *time.Time     `name:"opens-at" placeholder:"TIME" help:"Holds are refused before, such as 2026-11-27T09:00:00Z."`
 	ClosesAt            *time.Time     `name:"closes-at" placeholder:"TIME" help:"Holds and extensions are refused from then on."`
 	State               string         `name:"state" enum:",open,paused,closed" default:"" placeholder:"open|paused|closed" help:"Whether holds are given."`
 	LateConfirm         string         `name:"late-confirm" enum:",accept-if-available,reject" default:"" placeholder:"accept-if-available|reject" help:"What a confirm after the deadline gets."`

@@ -31,7 +31,7 @@ func refusalText(r *store.Refusal) (codes.Code, string) {
 	case store.Closed:
 		return codes.FailedPrecondition, "allotment " + r.Allotment + " is closed"
 	case store.CapacityInUse:
-		return codes.FailedPrecondition, fmt.Sprintf("allotment %s: units are sold or held; the smallest possible capacity is %d",
+		return codes.FailedPrecondition, fmt.Sprintf("allotment %s: what is sold or held stays; the smallest possible capacity is %d",
 			r.Allotment, r.SmallestCapacity)
 	case store.StaleEtag:
 		return codes.Aborted, "allotment " + r.Allotment + " has changed: read it again"

@@ -54,6 +54,7 @@ func TestExitCodes(t *testing.T) {
 		{"admin get --help", 0, "HOLDFAST_ADDR"},
 		{"admin get", 2, "<id>"},
 		{"admin --token-file f list", 2, "settings come behind the command"},
+		{"admin create x --state=", 2, `one of "open","paused","closed"`}, // an unset variable, not the default
 		{"admin get x --addr=nowhere", 2, "--addr (HOLDFAST_ADDR)"},
 		{"admin get x --timeout=1ms --addr=" + taken.Addr().String(), 1, "DEADLINE_EXCEEDED"},
 		{"completion", 2, "<shell>"},

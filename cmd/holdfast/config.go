@@ -25,9 +25,18 @@ func (s logSettings) logger(w io.Writer) *slog.Logger {
 	_ = level.UnmarshalText([]byte(s.Level)) // one of four that it knows
 	options := &slog.HandlerOptions{Level: level}
 	if s.Format == "json" {
+		options.ReplaceAttr = readableDuration
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// readableDuration writes durations in JSON as the text format does, with their unit: slog's are bare nanoseconds.
+func readableDuration(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // listenSettings is where to listen.

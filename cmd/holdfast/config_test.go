@@ -137,3 +137,15 @@ func TestLogger(t *testing.T) {
 		}
 	}
 }
+
+// TestDurationsAreReadable: in both formats with their unit.
+func TestDurationsAreReadable(t *testing.T) {
+	for format, want := range map[string]string{"json": `"took":"22.5s"`, "text": "took=22.5s"} {
+		var out bytes.Buffer
+		log := logSettings{Format: format, Level: "info"}.logger(&out)
+		log.Info("adopted", slog.Duration("took", 22500*time.Millisecond))
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %s, want %s", format, out.String(), want)
+		}
+	}
+}

@@ -33,7 +33,7 @@ type devCommand struct {
 	StateDir  string `name:"state-dir" env:"HOLDFAST_STATE_DIR" default:".holdfast" placeholder:"FOLDER" help:"Where the private Redis and Postgres keep their data between runs."`
 	Ephemeral bool   `name:"ephemeral" env:"HOLDFAST_EPHEMERAL" help:"Keep nothing: use a temporary folder instead of --state-dir."`
 
-	data string // the folder in use
+	places places // what is in use
 }
 
 func (c *devCommand) check() error {
@@ -55,16 +55,9 @@ func (c *devCommand) run(ctx context.Context, out, errOut io.Writer) error {
 		err = errors.Join(fmt.Errorf("demo allotment: %w", err), app.Close()) //nolint:contextcheck // stopping has its own time
 		return unlessStopped(ctx, err)
 	}
-	printTour(out, app.GRPCAddr(), app.HTTPAddr(), c.place())
+	c.places.grpc, c.places.http = app.GRPCAddr(), app.HTTPAddr()
+	printTour(out, c.places)
 	return app.wait(ctx)
-}
-
-// place says where the data is.
-func (c *devCommand) place() string {
-	if c.Ephemeral {
-		return "a temporary folder, removed at the end"
-	}
-	return c.data
 }
 
 // open starts private stores and joins the use cases with them. They end with this process, however it ends.
@@ -79,7 +72,10 @@ func (c *devCommand) open(ctx context.Context, i instruments) (_ *backend, err e
 	if err := stores.start(ctx, c.dir(), i.log); err != nil {
 		return nil, err
 	}
-	c.data = stores.postgres.Dir() // for root it may be another than --state-dir
+	c.places = places{redis: stores.redis.Addr(), postgres: stores.postgres.Addr(), data: "a temporary folder, removed at the end"}
+	if !c.Ephemeral {
+		c.places.data = stores.postgres.Dir() // for root it may be another than --state-dir
+	}
 	url := stores.postgres.URL(devDatabase)
 	if err := stores.postgres.CreateDatabase(ctx, devDatabase); err != nil {
 		return nil, err

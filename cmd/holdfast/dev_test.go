@@ -76,12 +76,12 @@ func TestDevTour(t *testing.T) {
 		}
 	}
 	wants := []string{
-		"", // variables
+		"", "", // variables
 		`"available": "5"`, `"id": "demo.`, `"orderId": "order-demo.`, `"cancelledQuantity": 1`, `"buyerId": "bob"`,
 		`"HOLD_STATE_CANCELLED"`, `"reason": "SOLD_OUT"`, `"capacity": "100"`, `"capacity": "150"`, `"holds"`,
 	}
 	again := slices.Clone(wants)
-	again[1], again[8] = `"available": "4"`, `"capacity": "150"` // as the first walk left it
+	again[2], again[9] = `"available": "4"`, `"capacity": "150"` // as the first walk left it
 	wants = append(wants, again...)
 	p, children := startDev(t, "--ephemeral")
 	commands, outputs := pasteTwice(t, root, p)
@@ -205,15 +205,18 @@ func gone(t *testing.T, children []int) {
 
 func TestTourIsFilledIn(t *testing.T) {
 	var out strings.Builder
-	printTour(&out, "[::]:50051", "0.0.0.0:9464", "/data")
+	printTour(&out, places{grpc: "[::]:50051", http: "0.0.0.0:9464", redis: "127.0.0.1:6390", postgres: "127.0.0.1:5433", data: "/data"})
 	text := out.String()
-	for _, left := range []string{"GRPC", "HTTP", "CURL", "DATA", "[::]", "0.0.0.0"} {
+	for _, left := range []string{"GRPC", "HTTP", "CURL", "REDISPORT", "LEDGERPORT", "FOLDER", "[::]", "0.0.0.0"} {
 		if strings.Contains(text, left) {
 			t.Errorf("%s is left in:\n%s", left, text)
 		}
 	}
 	if !strings.Contains(text, "127.0.0.1:50051") || !strings.Contains(text, "grpcurl -plaintext -d") {
 		t.Errorf("no address or command in:\n%s", text)
+	}
+	if stores := " METRICS=http://127.0.0.1:9464/metrics REDIS='-h 127.0.0.1 -p 6390' PGHOST=127.0.0.1 PGPORT=5433 PGUSER=holdfast PGDATABASE=holdfast\n"; !strings.Contains(text, stores) {
+		t.Errorf("not the stores in:\n%s", text)
 	}
 }
 

@@ -13,11 +13,12 @@ import (
 // tour is what holdfast dev prints: each line can be pasted into a shell as it is.
 const tour = `
 Holdfast serves on GRPC. Allotment "demo" has 5 units; a hold lasts 120 s.
-Metrics: http://HTTP/metrics   Data: DATA   Stop: Ctrl-C, or kill PID
+Metrics: http://HTTP/metrics   Data: FOLDER   Stop: Ctrl-C, or kill PID
 
-For the commands of README.md:
+For the commands of README.md and docs/runbook.md, in the repository's folder:
 
-  export S=GRPC HOLDFAST_ADDR=GRPC I=holdfast.v1.InventoryService A=holdfast.v1.AdminService
+  export PATH="$PWD/bin:$PATH" S=GRPC HOLDFAST_ADDR=GRPC I=holdfast.v1.InventoryService A=holdfast.v1.AdminService
+  export METRICS=http://HTTP/metrics REDIS='-h 127.0.0.1 -p REDISPORT' PGHOST=127.0.0.1 PGPORT=LEDGERPORT PGUSER=holdfast PGDATABASE=holdfast
 
 See what is free:
 
@@ -52,10 +53,17 @@ For operators: make an allotment of your own, add units, see who holds.
 
 `
 
-func printTour(out io.Writer, grpcAddr, httpAddr, data string) {
-	fill := strings.NewReplacer("CURL", grpcurl()+" -plaintext", "GRPC", reachable(grpcAddr), "HTTP", reachable(httpAddr), "DATA", data, "PID", strconv.Itoa(os.Getpid()))
+// places is where everything that dev has started listens, as HOST:PORT, and what keeps the data. The stores listen on 127.0.0.1.
+type places struct{ grpc, http, redis, postgres, data string }
+
+func printTour(out io.Writer, p places) {
+	fill := strings.NewReplacer("CURL", grpcurl()+" -plaintext", "GRPC", reachable(p.grpc), "HTTP", reachable(p.http),
+		"REDISPORT", port(p.redis), "LEDGERPORT", port(p.postgres), "FOLDER", p.data, "PID", strconv.Itoa(os.Getpid()))
 	fmt.Fprint(out, fill.Replace(tour))
 }
+
+// port is that of HOST:PORT.
+func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
 // grpcurl is how to call it here: make puts one into bin when there is none.
 func grpcurl() string {

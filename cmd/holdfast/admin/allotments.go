@@ -16,7 +16,7 @@ type createCommand struct {
 	rules      `embed:""`
 
 	ID       string `arg:"" name:"id" help:"The allotment: a-z, 0-9 and '-', up to 63."`
-	Capacity int64  `name:"capacity" placeholder:"N" help:"Units that can be sold in all."`
+	Capacity int64  `name:"capacity" placeholder:"N" help:"Units that can be sold in all. Unset: 0, until some are added."`
 	Group    string `name:"group" placeholder:"ID" help:"Allotments of one group can be held together. Unset: a group of its own."`
 }
 

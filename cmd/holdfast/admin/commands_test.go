@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"flag"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -260,6 +261,35 @@ func TestAdjustIsRepeated(t *testing.T) {
 			}
 			if err != nil && !strings.Contains(err.Error(), "--request-id "+adjust.GetRequestId()) {
 				t.Errorf("the end does not say how to repeat it: %v", err)
+			}
+		})
+	}
+}
+
+// TestTimeoutNamesTheTrouble: when the time is up between two tries, what was wrong until then is told, and adjust still says
+// how to repeat it.
+func TestTimeoutNamesTheTrouble(t *testing.T) {
+	f := &fake{delay: time.Hour, fail: func(int) error { return refused(codes.Unavailable, "no store", "STORE_UNAVAILABLE") }}
+	address := f.serve(t)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct{ address, line, want string }{
+		"a store":   {address, "get concert --timeout 3s", "STORE_UNAVAILABLE: no store\n  a=1 b=2\n  what to do: "},
+		"a change":  {address, "adjust concert --add 1 --request-id mine --timeout 3s", "--request-id mine"},
+		"no server": {closed.Addr().String(), "get concert --timeout 1s", "connection refused\"\n  what to do: see whether a server listens there"},
+		"no TLS":    {address, "get concert --tls --timeout 1s", "tls: "},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, _, err := run(t, test.address, test.line)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "DEADLINE_EXCEEDED") {
+				t.Errorf("told %v, want %s", err, test.want)
 			}
 		})
 	}

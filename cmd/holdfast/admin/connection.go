@@ -41,13 +41,13 @@ func (c *connection) Problems() []string {
 }
 
 // dial makes a connection, which connects when it is first used.
-func (c *connection) dial() (*grpc.ClientConn, error) {
+func (c *connection) dial(more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	credentials, err := c.Open()
 	if err != nil {
 		return nil, err
 	}
 	options := append(credentials.DialOptions(), grpc.WithDefaultServiceConfig(repeats), grpc.WithDisableServiceConfig())
-	conn, err := grpc.NewClient(c.Addr, options...)
+	conn, err := grpc.NewClient(c.Addr, append(options, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("--addr: %w", err)
 	}
@@ -60,7 +60,8 @@ func call[Request, Response any](
 	request Request,
 ) (Response, error) {
 	var none Response
-	conn, err := c.dial()
+	trouble := &lastTrouble{}
+	conn, err := c.dial(grpc.WithStatsHandler(trouble))
 	if err != nil {
 		return none, err
 	}
@@ -69,7 +70,7 @@ func call[Request, Response any](
 	defer cancel()
 	response, err := method(pb.NewAdminServiceClient(conn), ctx, request)
 	if err != nil {
-		return none, explain(err)
+		return none, explain(trouble.explains(err))
 	}
 	return response, nil
 }

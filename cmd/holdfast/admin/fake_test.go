@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,7 @@ type fake struct {
 	pb.UnimplementedInventoryServiceServer
 
 	fail  func(call int) error // before anything else; nil: never
+	delay time.Duration        // until a repeat; 0: a moment
 	watch func(stream grpc.ServerStreamingServer[pb.WatchAvailabilityResponse]) error
 
 	mu       sync.Mutex
@@ -150,10 +152,10 @@ func (f *fake) WatchAvailability(r *pb.WatchAvailabilityRequest, stream grpc.Ser
 }
 
 // pushback asks for a repeat after a moment, as the service does.
-func pushback(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (f *fake) pushback(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	response, err := handler(ctx, request)
 	if err != nil {
-		_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", "1")) // a fake call has a stream
+		_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", strconv.FormatInt(max(f.delay, time.Millisecond).Milliseconds(), 10))) // a fake call has a stream
 	}
 	return response, err
 }
@@ -165,7 +167,7 @@ func (f *fake) serve(t *testing.T, options ...grpc.ServerOption) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(append(options, grpc.ChainUnaryInterceptor(pushback))...)
+	server := grpc.NewServer(append(options, grpc.ChainUnaryInterceptor(f.pushback))...)
 	pb.RegisterAdminServiceServer(server, f)
 	pb.RegisterInventoryServiceServer(server, f)
 	served := make(chan error, 1)

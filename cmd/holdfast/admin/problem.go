@@ -110,7 +110,7 @@ func adviceOn(code codes.Code) string {
 	case codes.PermissionDenied:
 		return "ask for a role that may do this"
 	case codes.DeadlineExceeded:
-		return "see whether it was done (holdfast admin get), and repeat it, with more --timeout"
+		return "see whether the server at --addr answers other calls and, of a change, whether it was made (holdfast admin get); repeat it, with more --timeout"
 	case codes.Unimplemented:
 		return "the server does not offer this at --addr: operators' calls may be at its --admin-addr, and what watch shows at its --grpc-addr"
 	default:

@@ -18,10 +18,10 @@ type rules struct {
 	MaxHoldDuration     *time.Duration `name:"max-hold-duration" placeholder:"DURATION" help:"The longest a hold can last, extensions included, 1s to 168h. A new allotment has 6m."`
 	MaxQuantityPerHold  *int32         `name:"max-quantity-per-hold" placeholder:"N" help:"Most units of one hold, 1 to 1000. A new allotment has 10."`
 	MaxQuantityPerBuyer *int32         `name:"max-quantity-per-buyer" placeholder:"N" help:"Most units of one buyer, held and sold. A new allotment has no limit."`
-	OpensAt             *time.Time     `name:"opens-at" placeholder:"TIME" help:"Holds are refused before: 2026-11-27T09:00:00Z."`
+	OpensAt             *time.Time     `name:"opens-at" placeholder:"TIME" help:"Holds are refused before, such as 2026-11-27T09:00:00Z."`
 	ClosesAt            *time.Time     `name:"closes-at" placeholder:"TIME" help:"Holds and extensions are refused from then on."`
-	State               string         `name:"state" enum:",open,paused,closed" default:"" placeholder:"open|paused|closed" help:"Whether holds are given."`
-	LateConfirm         string         `name:"late-confirm" enum:",accept-if-available,reject" default:"" placeholder:"accept-if-available|reject" help:"What a confirm after the deadline gets."`
+	State               *string        `name:"state" enum:"open,paused,closed" placeholder:"open|paused|closed" help:"Whether holds are given."`
+	LateConfirm         *string        `name:"late-confirm" enum:"accept-if-available,reject" placeholder:"accept-if-available|reject" help:"What a confirm after the deadline gets."`
 }
 
 // Problems finds what the server would take for a rule that is not given.
@@ -46,11 +46,11 @@ func (r *rules) apply(a *pb.Allotment) (given []string) {
 	set("max_quantity_per_buyer", r.MaxQuantityPerBuyer != nil, func() { a.MaxQuantityPerBuyer = r.MaxQuantityPerBuyer })
 	set("opens_at", r.OpensAt != nil, func() { a.OpensAt = timestamppb.New(*r.OpensAt) })
 	set("closes_at", r.ClosesAt != nil, func() { a.ClosesAt = timestamppb.New(*r.ClosesAt) })
-	set("state", r.State != "", func() {
-		a.State = pb.AllotmentState(pb.AllotmentState_value["ALLOTMENT_STATE_"+constant(r.State)])
+	set("state", r.State != nil, func() {
+		a.State = pb.AllotmentState(pb.AllotmentState_value["ALLOTMENT_STATE_"+constant(*r.State)])
 	})
-	set("late_confirm", r.LateConfirm != "", func() {
-		a.LateConfirm = pb.LateConfirm(pb.LateConfirm_value["LATE_CONFIRM_"+constant(r.LateConfirm)])
+	set("late_confirm", r.LateConfirm != nil, func() {
+		a.LateConfirm = pb.LateConfirm(pb.LateConfirm_value["LATE_CONFIRM_"+constant(*r.LateConfirm)])
 	})
 	return given
 }

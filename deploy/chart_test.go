@@ -149,15 +149,25 @@ func TestChartValues(t *testing.T) {
 		values map[string]any
 		want   string
 	}{
-		"no secret":             {with("stores", map[string]any{}), "stores.existingSecret"},
-		"nothing more":          {map[string]any{"stores": stores}, "tls.existingSecret"},
-		"plain text":            {with("tls", map[string]any{}), "tls.existingSecret"},
-		"callers not known":     {with("callers", map[string]any{}), "callers.existingSecret"},
-		"a CA for nothing":      {map[string]any{"stores": stores, "insecure": true, "tls": map[string]any{"clientCA": map[string]any{"existingSecret": "a"}}}, "tls.clientCA"},
-		"tokens for nobody":     {with("jwt", keys), "audience"},
-		"an issuer of no keys":  {with("jwt", map[string]any{"issuer": "i"}), "jwksURL"},
-		"keys in plain text":    {with("jwt", map[string]any{"jwksURL": "http://issuer.example"}), "jwksURL"},
-		"misspelt":              {with("replica", 3), "replica"},
+		"no secret":            {with("stores", map[string]any{}), "stores.existingSecret"},
+		"nothing more":         {map[string]any{"stores": stores}, "tls.existingSecret"},
+		"plain text":           {with("tls", map[string]any{}), "tls.existingSecret"},
+		"callers not known":    {with("callers", map[string]any{}), "callers.existingSecret"},
+		"a CA for nothing":     {map[string]any{"stores": stores, "insecure": true, "tls": map[string]any{"clientCA": map[string]any{"existingSecret": "a"}}}, "tls.clientCA"},
+		"tokens for nobody":    {with("jwt", keys), "audience"},
+		"an issuer of no keys": {with("jwt", map[string]any{"issuer": "i"}), "jwksURL"},
+		"keys in plain text":   {with("jwt", map[string]any{"jwksURL": "http://issuer.example"}), "jwksURL"},
+		"misspelt":             {with("replica", 3), "replica"},
+		"a file twice":         {with("env", []any{map[string]any{"name": "HOLDFAST_TLS_CERT", "value": "/csi/tls.crt"}}), "HOLDFAST_TLS_CERT"},
+		"a URL twice":          {with("env", []any{map[string]any{"name": "HOLDFAST_REDIS_URL", "valueFrom": map[string]any{}}}), "stores.existingSecret"},
+		"nobody may be moved":  {with("podDisruptionBudget", map[string]any{"maxUnavailable": 0}), "maxUnavailable"},
+		"least above most":     {with("autoscaling", map[string]any{"enabled": true, "minReplicas": 11}), "minReplicas"},
+		"a share of nothing": {
+			map[string]any{
+				"stores": stores, "insecure": true, "autoscaling": map[string]any{"enabled": true},
+				"resources": map[string]any{"requests": map[string]any{"cpu": nil}},
+			}, "requests.cpu",
+		},
 		"a setting twice":       {with("env", []any{map[string]any{"name": "HOLDFAST_DURABILITY", "value": "fsync"}}), "set durability"},
 		"password as a value":   {with("env", []any{map[string]any{"name": "HOLDFAST_REDIS_URL", "value": "redis://:x@r"}}), "env"},
 		"no time to drain":      {with("drainDelaySeconds", 0), "drainDelaySeconds"},
@@ -238,7 +248,8 @@ func TestChartPods(t *testing.T) {
 }
 
 // TestChartProbes: only readiness can take a pod out of service, no probe asks for more than the process itself knows,
-// a pod that has started is restarted only after a minute without an answer, and out of service after half of that.
+// a pod that has started is restarted only after a minute without an answer, and out of service after half of that, also if it hangs:
+// the next probe then waits for the end of the last one's time.
 func TestChartProbes(t *testing.T) {
 	c := object[appsv1.Deployment](t, "deployment.yaml", values()).Spec.Template.Spec.Containers[0]
 	for probe, path := range map[*corev1.Probe]string{c.LivenessProbe: "/livez", c.StartupProbe: "/livez", c.ReadinessProbe: "/readyz"} {
@@ -246,11 +257,57 @@ func TestChartProbes(t *testing.T) {
 			t.Errorf("probe of %s: %v", path, probe)
 		}
 	}
-	if c.LivenessProbe.PeriodSeconds*c.LivenessProbe.FailureThreshold < 60 {
-		t.Errorf("liveness gives up too soon: %v", c.LivenessProbe)
+	l := c.LivenessProbe
+	if l.PeriodSeconds*l.FailureThreshold < 60 {
+		t.Errorf("liveness gives up too soon: %v", l)
 	}
 	if r := c.ReadinessProbe; r.PeriodSeconds*r.FailureThreshold < 30 || r.TimeoutSeconds < 5 {
 		t.Errorf("readiness gives up too soon on a busy server: %v", r)
+	} else if hangs := max(r.PeriodSeconds, r.TimeoutSeconds) * r.FailureThreshold; 2*hangs > l.PeriodSeconds*l.FailureThreshold {
+		t.Errorf("a pod that hangs is out of service after %d s, and restarted by %v", hangs, l)
+	}
+}
+
+// TestChartRuntime: Go is told of what the container asks for, and the user's own words come first.
+func TestChartRuntime(t *testing.T) {
+	type quantities = map[string]any
+	for name, c := range map[string]struct {
+		requests, limits, env quantities
+		cpu, memory           string
+	}{
+		"as shipped":         {cpu: "requests.cpu", memory: "921MiB"},
+		"less memory":        {limits: quantities{"memory": "512Mi"}, cpu: "requests.cpu", memory: "460MiB"},
+		"in another unit":    {limits: quantities{"memory": "2G"}, cpu: "requests.cpu"},
+		"a limit of cpu":     {limits: quantities{"cpu": "2"}, memory: "921MiB"}, // Go looks at that itself
+		"no request":         {requests: quantities{"cpu": nil}, memory: "921MiB"},
+		"as the user wishes": {env: quantities{"GOMAXPROCS": "4", "GOMEMLIMIT": "1GiB"}, cpu: "4", memory: "1GiB"},
+	} {
+		resources := quantities{}
+		if c.requests != nil {
+			resources["requests"] = c.requests
+		}
+		if c.limits != nil {
+			resources["limits"] = c.limits
+		}
+		all := with("resources", resources)
+		var more []any
+		for name, value := range c.env {
+			more = append(more, quantities{"name": name, "value": value})
+		}
+		all["env"] = more
+		got := map[string]string{}
+		for _, variable := range object[appsv1.Deployment](t, "deployment.yaml", all).Spec.Template.Spec.Containers[0].Env {
+			if _, again := got[variable.Name]; again {
+				t.Errorf("%s: %s is there twice", name, variable.Name)
+			}
+			got[variable.Name] = variable.Value
+			if from := variable.ValueFrom; from != nil && from.ResourceFieldRef != nil {
+				got[variable.Name] = from.ResourceFieldRef.Resource
+			}
+		}
+		if got["GOMAXPROCS"] != c.cpu || got["GOMEMLIMIT"] != c.memory {
+			t.Errorf("%s: GOMAXPROCS %q and GOMEMLIMIT %q, want %q and %q", name, got["GOMAXPROCS"], got["GOMEMLIMIT"], c.cpu, c.memory)
+		}
 	}
 }
 

@@ -38,15 +38,28 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
+{{- /* The names of the user's own variables. */ -}}
+{{- define "holdfast.env" -}}
+{{- range .Values.env }}
+- {{ .name }}
+{{- end }}
+{{- end }}
+
 {{- /* What the server would refuse to start with, refused before anything is installed. */ -}}
 {{- define "holdfast.check" -}}
-{{- $env := dict }}
-{{- range .Values.env }}{{ $_ := set $env .name true }}{{ end }}
-{{- range $name, $value := dict "HOLDFAST_GRPC_ADDR" "" "HOLDFAST_HTTP_ADDR" "" "HOLDFAST_DURABILITY" ": set durability" "HOLDFAST_DRAIN_DELAY" ": set drainDelaySeconds" "HOLDFAST_STOP_TIMEOUT" ": set stopTimeoutSeconds" "GOMEMLIMIT" ": set resources.limits.memory" }}
-{{- if hasKey $env $name }}{{ fail (printf "env: %s is set by the chart%s" $name $value) }}{{ end }}
+{{- $env := include "holdfast.env" . | fromYamlArray }}
+{{- range $name, $value := dict "HOLDFAST_GRPC_ADDR" "" "HOLDFAST_HTTP_ADDR" "" "HOLDFAST_DURABILITY" ": set durability" "HOLDFAST_DRAIN_DELAY" ": set drainDelaySeconds" "HOLDFAST_STOP_TIMEOUT" ": set stopTimeoutSeconds" "HOLDFAST_REDIS_URL" ": set stores.existingSecret" "HOLDFAST_POSTGRES_URL" ": set stores.existingSecret" }}
+{{- if has $name $env }}{{ fail (printf "env: %s is set by the chart%s" $name $value) }}{{ end }}
 {{- end }}
-{{- $tls := or .Values.tls.existingSecret (hasKey $env "HOLDFAST_TLS_CERT") }}
-{{- $callers := or .Values.callers.existingSecret (hasKey $env "HOLDFAST_CALLERS_FILE") }}
+{{- range include "holdfast.access" . | fromYamlArray }}
+{{- if has .name $env }}{{ fail (printf "env: %s is set by the chart, from the value for it" .name) }}{{ end }}
+{{- end }}
+{{- if .Values.autoscaling.enabled }}
+{{- if gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas) }}{{ fail "autoscaling: minReplicas is more than maxReplicas" }}{{ end }}
+{{- if not (dig "requests" "cpu" "" .Values.resources) }}{{ fail "autoscaling needs resources.requests.cpu, of which its target is a share" }}{{ end }}
+{{- end }}
+{{- $tls := or .Values.tls.existingSecret (has "HOLDFAST_TLS_CERT" $env) }}
+{{- $callers := or .Values.callers.existingSecret (has "HOLDFAST_CALLERS_FILE" $env) }}
 {{- if not (or .Values.insecure (and $tls $callers)) }}
 {{- fail "callers would not be known, or nothing would be encrypted: set tls.existingSecret and callers.existingSecret, or insecure=true if the network keeps out who must not call" }}
 {{- end }}
@@ -119,6 +132,21 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- with .more }}
 {{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* What Go is told of the container. By itself it would use, and let calls in for, as many processors as the node has. Of the memory
+a tenth is left for what Go does not count. Variables of env come first. */ -}}
+{{- define "holdfast.runtime" -}}
+{{- $env := include "holdfast.env" . | fromYamlArray }}
+{{- $cpu := dig "requests" "cpu" "" .Values.resources }}
+{{- if and $cpu (not (dig "limits" "cpu" "" .Values.resources)) (not (has "GOMAXPROCS" $env)) }}
+- name: GOMAXPROCS
+  valueFrom: {resourceFieldRef: {resource: requests.cpu}}
+{{- end }}
+{{- $memory := dig "limits" "memory" "" .Values.resources | toString }}
+{{- if and (regexMatch "^[0-9]+[MG]i$" $memory) (not (has "GOMEMLIMIT" $env)) }}
+- {name: GOMEMLIMIT, value: {{ printf "%dMiB" (div (mul 9 (regexFind "^[0-9]+" $memory) (ternary 1024 1 (hasSuffix "Gi" $memory))) 10) }}}
 {{- end }}
 {{- end }}
 

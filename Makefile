@@ -26,7 +26,7 @@ run: ## Start everything on this machine and serve (args='--ephemeral --grpc-add
 	@exec bin/holdfast dev $(args)
 
 .PHONY: test
-test: ## Run every test, with the race detector (pkg=./store/... args=-v to narrow or widen)
+test: $(if $(filter ./...,$(pkg)),test-deploy test-observe) ## Run every test, with the race detector (pkg=./store/... args=-v to narrow or widen)
 	@scripts/setup test
 	go test -race -tags failpoints -timeout 20m $(args) $(pkg)
 

@@ -258,6 +258,15 @@ func (s *ownStores) counts(t testing.TB) (c counts) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
+	storetest.Eventually(t, time.Minute, func() error { // a session counts its last transactions when it ends
+		var sessions int
+		err := conn.QueryRow(t.Context(), `select count(*) from pg_stat_activity
+			where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()`).Scan(&sessions)
+		if err == nil && sessions > 0 {
+			err = fmt.Errorf("%d sessions are still there", sessions)
+		}
+		return err
+	})
 	err = conn.QueryRow(t.Context(), "select xact_commit from pg_stat_database where datname = current_database()").Scan(&c.commits)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,11 @@ var benchmarks = []benchmark{
 		},
 	},
 	{
+		name: "steps", title: "Redis CPU of the other steps", pkg: "store/holds", match: "^BenchmarkSteps$", time: "1x",
+		asked: "what a hold takes after it was made: reading, extending, confirm-begin and -finish, cancelling, by 128 callers at once; releasing " +
+			"what has lapsed, in batches of 128.",
+	},
+	{
 		name: "script-instructions", title: "Instructions of Redis for a decision", pkg: "store/holds", match: "^BenchmarkScriptInstructions$",
 		time: "1x", asked: "the same, counted by the processor, which neighbours do not change.",
 	},
@@ -99,7 +104,7 @@ var benchmarks = []benchmark{
 			{name: "Confirm/alone", unit: "redis-round-trips/confirm", target: atMost(2)},
 			{
 				name: "Confirm/alone", unit: "transactions/confirm", target: atMost(1),
-				what: "Confirm/alone (those of the supervisors, a few a second, are counted, too)",
+				what: "Confirm/alone (the difference of two readings: less those that the service makes in as long by itself, a few a second)",
 			},
 		},
 	},
@@ -112,7 +117,14 @@ var benchmarks = []benchmark{
 		asked: "parts of a call through gRPC.",
 	},
 	{
-		name: "wire", title: "The load generator", pkg: "cmd/launch/wire", match: "^BenchmarkWire$", asked: "what a call costs who generates the load.",
+		name: "open-loop", title: "The load generator at 20,000 requests a second", pkg: "cmd/launch", match: "^BenchmarkOpenLoop$", time: "200000x",
+		asked: "the launch's requests, to a server that decides nothing: what the generator alone uses.",
+		measures: []measure{
+			{name: "OpenLoop", unit: "cores", target: atMost(1), readme: "what the load generator uses for 20,000 requests a second"},
+		},
+	},
+	{
+		name: "wire", title: "The load generator, call by call", pkg: "cmd/launch/wire", match: "^BenchmarkWire$", asked: "what a call costs who generates the load.",
 	},
 }
 

@@ -66,13 +66,21 @@ func kernel() string {
 	return "Linux " + strings.TrimSpace(string(text))
 }
 
-// revision is that of the sources, with -dirty behind it if they are not as they were committed.
+// revision is that of the sources, with -dirty behind it if they are not as they were committed. Documents, which are written
+// after each experiment, do not count.
 func revision(ctx context.Context) string {
-	text, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude=*").Output()
-	if err != nil {
-		return "" // no repository, or no git
+	git := func(args ...string) string {
+		text, err := exec.CommandContext(ctx, "git", args...).Output()
+		if err != nil {
+			return "" // no repository, or no git
+		}
+		return strings.TrimSpace(string(text))
 	}
-	return strings.TrimSpace(string(text))
+	commit := git("describe", "--always", "--exclude=*")
+	if git("status", "--porcelain", "--", ".", ":!*.md", ":!docs/performance.json") != "" {
+		commit += "-dirty"
+	}
+	return commit
 }
 
 func redisVersion(ctx context.Context, addr string) (string, error) {

@@ -29,7 +29,8 @@ const head = `<!-- Written by cmd/faults from docs/faults.json. Do not edit: mak
 Each row is a case of ` + "`make faults`" + `: real servers on loopback, callers who write down every call, one fault, and a checker
 over what callers were told and over both stores. In every case it looks for: anything oversold; a refusal while enough was free;
 an acknowledged hold that could not be confirmed until its deadline; a sale that is there twice; a repeat that is answered
-otherwise; and stock that does not add up within 5 s of healing. A case fails, too, when its fault did not hit.
+otherwise; stock that does not add up within 5 s of healing; and servers whose goroutines, connections or memory do not come back to what
+they were before. A case fails, too, when its fault did not hit.
 
 - *hits*: the signs that the fault was there. A text that reads like a broken promise is what the fault is bound to bring, and was counted.
 - *seen*: requests are for holds, and so are those granted and refused; *trouble* is UNAVAILABLE and RESOURCE_EXHAUSTED, each time that it was told to a

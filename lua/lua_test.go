@@ -149,7 +149,7 @@ var (
 // keyless are the commands without a key, and where commands are passed on.
 var keyless = map[string]bool{"TIME": true, "INFO": true}
 
-// TestKeysAreDeclared: no key is built in a script, since a cluster must know all of them before (P19). Any
+// TestKeysAreDeclared: no key is built in a script, since a cluster must know all of them before. Any
 // joining of texts is suspect, so each is listed here: they make tags and values.
 func TestKeysAreDeclared(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ const (
 	LateReject LateConfirm = 2 // always refused as HOLD_LAPSED
 )
 
-// Limits of the values of an allotment; API.md's numbers.
+// Limits of the values of an allotment, as proto/holdfast/v1/allotment.proto has them.
 const (
 	MaxCapacity            = 1_000_000_000
 	DefaultHoldDuration    = 120 * time.Second

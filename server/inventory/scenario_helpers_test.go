@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
-// The scenario_..._test.go files are the cases of SCENARIOS.md: failures of real systems, restated
-// with exact numbers. T0 is a test's start; a hold lasts 120 s. Time passes by world.advance, and
+// The scenario_..._test.go files are failures that real systems had, by number, restated with exact
+// numbers. T0 is a test's start; a hold lasts 120 s. Time passes by world.advance, and
 // every allotment's promises are checked at the test's end by world.open.
 
 // onReplicas runs a scenario with one and with three replicas of the service.

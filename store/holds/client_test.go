@@ -26,7 +26,7 @@ func testOptions(url string) Options {
 	}
 }
 
-// The effective values (P13-P22), whatever the URL asks for: above all, nothing is ever sent twice.
+// The effective values, whatever the URL asks for: above all, nothing is ever sent twice.
 func TestClientOptions(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
@@ -122,7 +122,7 @@ func (f *fixture) evalsha() int {
 	return calls
 }
 
-// P13: a frozen server gets each call once, and runs it once when it thaws. Meanwhile callers are told that
+// A frozen server gets each call once, and runs it once when it thaws. Meanwhile callers are told that
 // nothing is known, never "no".
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()

@@ -38,8 +38,8 @@ func TestSlotOf(t *testing.T) {
 	}
 }
 
-// Everything works on every master, as the user that the documentation tells to make (P36): carts in one group, hints,
-// announcements of what lapses (P09), batches counted.
+// Everything works on every master, as the user that the documentation tells to make: carts in one group, hints,
+// announcements of what lapses, batches counted.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := storetest.NewRedisCluster(t, local.ClusterOptions{})

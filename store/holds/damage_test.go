@@ -157,7 +157,7 @@ func (f *fixture) oneCall(t *rapid.T, h store.Hold) (string, func() (status, err
 	return name, func() (status, error) { return f.once(ops[name]()) }
 }
 
-// TestDamage (P30): with keys missing, of a wrong type, or with bad fields, no script fails; one that
+// TestDamage: with keys missing, of a wrong type, or with bad fields, no script fails; one that
 // refuses has changed nothing (but for mending an index); one that does its work keeps the sum; and an
 // adopt puts all right.
 func TestDamage(t *testing.T) {

@@ -130,7 +130,7 @@ func TestEndedHoldsAreNotAnnounced(t *testing.T) {
 	}
 }
 
-// P04: the connection is cut while holds lapse. gap is called anew, and a sweep then brings all back.
+// The connection is cut while holds lapse. gap is called anew, and a sweep then brings all back.
 func TestEventsAfterACut(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewRedis(t, local.RedisOptions{ExtraArgs: []string{"--hz", "100"}})
@@ -236,7 +236,7 @@ func (l *link) pass(from, to net.Conn) {
 	}
 }
 
-// P03: a link that is silent without an error is noticed by the canary, and left; when the path is back, events
+// A link that is silent without an error is noticed by the canary, and left; when the path is back, events
 // are heard again (F15).
 func TestDeafLink(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 )
 
 // Numbers of any size pass through every script exactly: Lua's numbers are doubles, and their texts
-// must not be rounded (P33).
+// must not be rounded.
 func TestBigNumbers(t *testing.T) {
 	t.Parallel()
 	for _, capacity := range []int64{store.MaxCapacity, 1<<53 - 1} {

@@ -143,7 +143,7 @@ func (d *declared) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// Every key that exists was declared by a call: on a cluster another would be refused, or worse (P19).
+// Every key that exists was declared by a call: on a cluster another would be refused, or worse.
 func TestEveryKeyWasDeclared(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 40)

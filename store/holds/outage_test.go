@@ -47,7 +47,7 @@ func TestNoScript(t *testing.T) {
 	f.hold("after", "request", 1)
 }
 
-// A restarted server is another: what it still has is adopted, not used (P28); what it had survives.
+// A restarted server is another: what it still has is adopted, not used; what it had survives.
 func TestRestartKeepingData(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewRedis(t, local.RedisOptions{Persist: true})
@@ -116,7 +116,7 @@ func TestFlushAll(t *testing.T) {
 }
 
 // A replica, a master that was demoted, and a replica that was promoted are no servers to decide on, and
-// none may be adopted before it is a master (P08, P18, P25).
+// none may be adopted before it is a master.
 func TestReplica(t *testing.T) {
 	t.Parallel()
 	first, second := storetest.NewRedis(t, local.RedisOptions{}), storetest.NewRedis(t, local.RedisOptions{})
@@ -165,7 +165,7 @@ func TestReplica(t *testing.T) {
 	}
 }
 
-// P32: with no memory left, new holds are not given, and nothing is said to be sold out; what frees memory
+// With no memory left, new holds are not given, and nothing is said to be sold out; what frees memory
 // or ends what was begun still works, adopts included.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
@@ -208,7 +208,7 @@ func TestOutOfMemory(t *testing.T) {
 	f.want("epoch 2, available 100")
 }
 
-// P17: a server that refuses to write is trouble, not a refusal.
+// A server that refuses to write is trouble, not a refusal.
 func TestServerRefusesWrites(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewRedis(t, local.RedisOptions{})

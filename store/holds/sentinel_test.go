@@ -95,7 +95,7 @@ func TestSentinelFailover(t *testing.T) {
 	must(t, err)
 }
 
-// F19, P18: a server whose master was replaced behind its back goes on there, but adopts nothing, so it cannot take
+// F19: a server whose master was replaced behind its back goes on there, but adopts nothing, so it cannot take
 // the allotments away from the others by ever higher epochs; when it hears of the new master it drops the old one.
 func TestPinnedToAnOldMaster(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func TestConfirmNeedsHalfOfTheSentinels(t *testing.T) {
 	})
 }
 
-// P21, P25, P26, F11: with the replica silent nothing is answered, not even a refusal; what was decided stands, and a repeat
+// F11: with the replica silent nothing is answered, not even a refusal; what was decided stands, and a repeat
 // tells when the replica is back.
 func TestDurabilityReplicas(t *testing.T) {
 	t.Parallel()

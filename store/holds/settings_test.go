@@ -25,7 +25,7 @@ func TestCheckSettings(t *testing.T) {
 		{"as it should be", []string{"--appendonly", "yes"}, "", ""},
 		{"no append-only file", nil, "", "appendonly"},
 		{"all keys may go (F22)", []string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "maxmemory-policy is allkeys-lru", "appendonly"},
-		{"keys with a TTL may go (P12)", []string{"--maxmemory-policy", "volatile-ttl", "--appendonly", "yes"}, "maxmemory-policy is volatile-ttl", ""},
+		{"keys with a TTL may go", []string{"--maxmemory-policy", "volatile-ttl", "--appendonly", "yes"}, "maxmemory-policy is volatile-ttl", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +104,7 @@ func asUserFixture(t *testing.T, server *local.Redis, rules string) *fixture {
 	return f
 }
 
-// P36: the user that the documentation tells to make can do all that is needed, and nothing that it must not.
+// The user that the documentation tells to make can do all that is needed, and nothing that it must not.
 func TestDocumentedUser(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewRedis(t, local.RedisOptions{ExtraArgs: []string{"--appendonly", "yes"}})
@@ -147,7 +147,7 @@ func TestUserWithoutInfo(t *testing.T) {
 }
 
 // F25: without CONFIG and without the channel, Listen warns once of each and everything else works; also where
-// notifications are off (P07).
+// notifications are off.
 func TestUserWithoutEvents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ args, rules string }{

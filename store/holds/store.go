@@ -183,7 +183,7 @@ func (l clientLog) Printf(ctx context.Context, format string, args ...any) {
 	l.DebugContext(ctx, "redis client: "+fmt.Sprintf(format, args...))
 }
 
-// setClientOptions sets every option that matters here; see PITFALLS in docs/design.md for the reasons.
+// setClientOptions sets every option that matters here; TestClientOptions has them.
 // Above all the client never retries by itself: a script whose answer was lost may have run.
 func setClientOptions(options *redis.Options, o Options) {
 	options.Protocol = 2

@@ -63,7 +63,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// S20, P11: five replicas release the same 1,000 lapsed holds at once; each unit comes back once.
+// S20: five replicas release the same 1,000 lapsed holds at once; each unit comes back once.
 func TestConcurrentReleases(t *testing.T) {
 	t.Parallel()
 	const n = 1000

@@ -20,7 +20,7 @@ const (
 )
 
 // RaiseEpoch implements store.Adoption. The row lock makes it wait for a sale that is being
-// written, and the row that it returns counts that sale (P38). A CLOSED allotment stays CLOSED
+// written, and the row that it returns counts that sale. A CLOSED allotment stays CLOSED
 // where it would be paused: that is the stricter state.
 func (l *Ledger) RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, redisFeed int64) (store.Allotment, error) {
 	var a locked

@@ -42,7 +42,7 @@ func (l *Ledger) CreateAllotment(ctx context.Context, a store.Allotment) (store.
 	var created string
 	u := unit{
 		// The insert waits for another one of this id under way, and does nothing if that one wins;
-		// the statements after it see the winner (P51).
+		// the statements after it see the winner.
 		read: func(b *pgx.Batch) {
 			r := asked.Rules
 			b.Queue(insertAllotment, a.Allotment, a.Group, a.Buckets, a.Capacity, int(r.State), int(r.LateConfirm), r.HoldMS,

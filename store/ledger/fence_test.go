@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
-// TestRaiseEpochWaitsForTheOpenSale is P38: the sale has written and not committed when the epoch is raised. The
+// TestRaiseEpochWaitsForTheOpenSale: the sale has written and not committed when the epoch is raised. The
 // adopt waits, and counts it; what still runs under the old epoch is stale.
 func TestRaiseEpochWaitsForTheOpenSale(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestSaleWaitsForTheAdopt(t *testing.T) {
 	f.wantSold(0)
 }
 
-// TestSecondWriterReadsAfterTheLock is P51: two replicas confirm one hold. The second waits for the row, and must see
+// TestSecondWriterReadsAfterTheLock: two replicas confirm one hold. The second waits for the row, and must see
 // what the first has written, with a snapshot taken after that.
 func TestSecondWriterReadsAfterTheLock(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestSecondWriterReadsAfterTheLock(t *testing.T) {
 	f.wantSold(3)
 }
 
-// TestCreateWhileAnotherCreates is P51 for allotments: the winner's row is not visible to the insert that waited for it.
+// TestCreateWhileAnotherCreates for allotments: the winner's row is not visible to the insert that waited for it.
 func TestCreateWhileAnotherCreates(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10)

@@ -89,7 +89,7 @@ func Upgrade(ctx context.Context, url string) (from, to int, err error) {
 		return 0, 0, unavailable(err)
 	}
 	defer closeConn(ctx, conn)
-	// A session's lock, against P57: the connection is ours alone, and the lock ends with it.
+	// A session's lock: the connection is ours alone, and the lock ends with it.
 	if _, err := conn.Exec(ctx, `set lock_timeout = '`+lockWait+`'`); err != nil {
 		return 0, 0, unavailable(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
-// TestExecModes is P56: behind a pooler, the URL says how queries are sent. Everything works in each way.
+// TestExecModes: behind a pooler, the URL says how queries are sent. Everything works in each way.
 func TestExecModes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {

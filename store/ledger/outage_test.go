@@ -98,7 +98,7 @@ func TestDeadContextAndClosed(t *testing.T) {
 	f.Close()
 }
 
-// TestLockedRow is P48 and F31: whoever waits too long for the row gets a quick answer, nothing lands later, and the
+// TestLockedRow (F31): whoever waits too long for the row gets a quick answer, nothing lands later, and the
 // connection lives on.
 func TestLockedRow(t *testing.T) {
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestServerGivesUpFirst(t *testing.T) {
 	}
 }
 
-// TestExhaustedPools is P49 and F34: nobody waits for a connection for ever, and neither pool takes the other's.
+// TestExhaustedPools (F34): nobody waits for a connection for ever, and neither pool takes the other's.
 func TestExhaustedPools(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10, func(o *Options) { o.CallTimeout = time.Second })
@@ -197,7 +197,7 @@ func TestExhaustedPools(t *testing.T) {
 	}
 }
 
-// TestReadOnlyServer is P53: a server that may no longer be written to is left, and found again.
+// TestReadOnlyServer: a server that may no longer be written to is left, and found again.
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewPostgres(t, local.PostgresOptions{})
@@ -231,7 +231,7 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 }
 
-// TestReadOnlyConnection is P53 again: a single connection that leads to a server that may not be written to is closed at
+// TestReadOnlyConnection: a single connection that leads to a server that may not be written to is closed at
 // once, although the pool was reset a moment ago, so that the next one may lead to the server that took over.
 func TestReadOnlyConnection(t *testing.T) {
 	t.Parallel()

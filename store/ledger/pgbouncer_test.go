@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
-// TestBehindPgBouncer is P56: everything works through a pgbouncer in transaction mode, on fewer connections than the ledger
+// TestBehindPgBouncer: everything works through a pgbouncer in transaction mode, on fewer connections than the ledger
 // has, in the modes that need no named prepared statements, and leaves no setting behind on those that others get next.
 func TestBehindPgBouncer(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ func (c *tally) want(t testing.TB, want map[store.VerdictKind]int) {
 	}
 }
 
-// TestShuffledOrderOfTokens is P37: tokens rise over an allotment, and its holds are confirmed in any order.
+// TestShuffledOrderOfTokens: tokens rise over an allotment, and its holds are confirmed in any order.
 func TestShuffledOrderOfTokens(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 100)
@@ -58,7 +58,7 @@ func TestShuffledOrderOfTokens(t *testing.T) {
 	f.wantSold(100)
 }
 
-// TestForgedRoom is P40: Redis has promised ten times what there is, each with a valid token.
+// TestForgedRoom: Redis has promised ten times what there is, each with a valid token.
 func TestForgedRoom(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 5)

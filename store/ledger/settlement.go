@@ -76,7 +76,7 @@ type settlement struct {
 }
 
 // read locks the allotments in the order of their ids and then reads, in statements of their own,
-// what was committed before the lock was given (P38, P51).
+// what was committed before the lock was given.
 func (s *settlement) read(b *pgx.Batch) {
 	s.book, s.assumed = newBook(), false
 	var ids, allotments, orderAllotments, orders, shrinkAllotments, requests []string

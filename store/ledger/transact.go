@@ -24,7 +24,7 @@ const (
 	setLimits = `select set_config('lock_timeout', $1::text, true), set_config('statement_timeout', $2::text, true),
 		set_config('idle_in_transaction_session_timeout', '1000', true), set_config('enable_seqscan', $3::text, true)`
 	// A statement timeout that hits COMMIT while it waits for a synchronous standby would make the
-	// server answer "committed" without that standby (P55).
+	// server answer "committed" without that standby.
 	liftLimit = `select set_config('statement_timeout', '0', true)`
 )
 
@@ -191,7 +191,7 @@ func (l *Ledger) lookOnce(ctx context.Context, p *pool, most time.Duration, queu
 }
 
 // queueLimits makes the server give up before ctx does: a statement that it ends leaves the
-// connection usable, one that ctx ends costs a new connection (P48). scan allows reading through tables.
+// connection usable, one that ctx ends costs a new connection. scan allows reading through tables.
 func (l *Ledger) queueLimits(ctx context.Context, b *pgx.Batch, statement time.Duration, scan bool) {
 	lock := l.opts.LockTimeout
 	if deadline, ok := ctx.Deadline(); ok {

@@ -22,7 +22,7 @@ func setupLossy(t *testing.T, capacity int64) (*fixture, *proxy) {
 	return setupAt(t, p.url), p
 }
 
-// TestLostCommit is P42 and P44: the answer to COMMIT is lost. What the row says is answered.
+// TestLostCommit: the answer to COMMIT is lost. What the row says is answered.
 func TestLostCommit(t *testing.T) {
 	t.Parallel()
 	f, p := setupLossy(t, 10)
@@ -122,7 +122,7 @@ func TestBackendKilledBeforeCommit(t *testing.T) {
 	}
 }
 
-// TestPausedInTransaction is P60: the server ends a transaction that its owner has left open, and the owner, when it
+// TestPausedInTransaction: the server ends a transaction that its owner has left open, and the owner, when it
 // wakes, begins again.
 func TestPausedInTransaction(t *testing.T) {
 	t.Parallel()
@@ -167,7 +167,7 @@ func TestRestartedServer(t *testing.T) {
 	f.wantSold(2)
 }
 
-// TestServerKilledUnderLoad is P54: after a crash, what was answered is there, and what was not answered can be repeated.
+// TestServerKilledUnderLoad: after a crash, what was answered is there, and what was not answered can be repeated.
 func TestServerKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewPostgres(t, local.PostgresOptions{})

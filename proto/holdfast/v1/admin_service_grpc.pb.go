@@ -35,7 +35,8 @@ const (
 //
 // For operators: open allotments for sale, change them, look into them and repair them.
 //
-// Every call is safe to repeat. Refusals carry a reason of ErrorReason.
+// Every call is safe to repeat. Refusals carry a reason of ErrorReason, each call's own being listed with it; besides these, any may be told
+// CALLER_UNKNOWN or CALLER_NOT_ALLOWED where callers are known, and QUEUE_FULL by a busy server.
 type AdminServiceClient interface {
 	// Opens an allotment for sale, in one transaction of the ledger. A repeat with the same content
 	// answers OK with the allotment as it is now; with other content it is ALLOTMENT_EXISTS.
@@ -183,7 +184,8 @@ func (c *adminServiceClient) ReconcileAllotment(ctx context.Context, in *Reconci
 //
 // For operators: open allotments for sale, change them, look into them and repair them.
 //
-// Every call is safe to repeat. Refusals carry a reason of ErrorReason.
+// Every call is safe to repeat. Refusals carry a reason of ErrorReason, each call's own being listed with it; besides these, any may be told
+// CALLER_UNKNOWN or CALLER_NOT_ALLOWED where callers are known, and QUEUE_FULL by a busy server.
 type AdminServiceServer interface {
 	// Opens an allotment for sale, in one transaction of the ledger. A repeat with the same content
 	// answers OK with the allotment as it is now; with other content it is ALLOTMENT_EXISTS.

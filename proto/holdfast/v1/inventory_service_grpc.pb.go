@@ -41,7 +41,8 @@ const (
 //
 // Every call that changes something is safe to repeat with the same ids: the repeat finds what the
 // first did and answers with it as it is now. After UNAVAILABLE or DEADLINE_EXCEEDED, repeat with the
-// same ids. Refusals carry a reason of ErrorReason. "All or nothing" means one atomic step: nobody
+// same ids. Refusals carry a reason of ErrorReason, each call's own being listed with it; besides these, any may be told
+// CALLER_UNKNOWN or CALLER_NOT_ALLOWED where callers are known, and QUEUE_FULL by a busy server. "All or nothing" means one atomic step: nobody
 // sees, and no crash leaves, a part of it. Where HOLD_NOT_FOUND is listed, an id of this service that
 // is no longer known is HOLD_LAPSED if the allotment's state was rebuilt in the time for which ended
 // holds are remembered: the hold may have been lost then.
@@ -279,7 +280,8 @@ func (c *inventoryServiceClient) CancelSale(ctx context.Context, in *CancelSaleR
 //
 // Every call that changes something is safe to repeat with the same ids: the repeat finds what the
 // first did and answers with it as it is now. After UNAVAILABLE or DEADLINE_EXCEEDED, repeat with the
-// same ids. Refusals carry a reason of ErrorReason. "All or nothing" means one atomic step: nobody
+// same ids. Refusals carry a reason of ErrorReason, each call's own being listed with it; besides these, any may be told
+// CALLER_UNKNOWN or CALLER_NOT_ALLOWED where callers are known, and QUEUE_FULL by a busy server. "All or nothing" means one atomic step: nobody
 // sees, and no crash leaves, a part of it. Where HOLD_NOT_FOUND is listed, an id of this service that
 // is no longer known is HOLD_LAPSED if the allotment's state was rebuilt in the time for which ended
 // holds are remembered: the hold may have been lost then.

@@ -148,10 +148,12 @@ func TestAppRefusesOtherTables(t *testing.T) {
 	}
 }
 
-// TestAppStops: in the reverse order of the start, each step taken though one fails.
+// TestAppStops: in the reverse order of the start, each step taken though one fails. An open health watch, which would never end by
+// itself, is not waited for.
 func TestAppStops(t *testing.T) {
 	s := &scripted{}
 	a := testApp(s, io.Discard)
+	a.options.stopTimeout = time.Hour
 	if err := a.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -167,12 +169,8 @@ func TestAppStops(t *testing.T) {
 	if _, err := watch.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
 	if err := a.Close(); err == nil || !strings.Contains(err.Error(), "close failed") {
 		t.Errorf("Close: %v, want what failed", err)
-	}
-	if took := time.Since(start); took > 900*time.Millisecond {
-		t.Errorf("took %v with an open health watch", took)
 	}
 	if want := []string{"drained", "loops ended", "closed"}; !slices.Equal(s.done, want) {
 		t.Errorf("done: %v, want %v", s.done, want)

@@ -16,8 +16,11 @@ const (
 	selectAllotment  = `select ` + allotmentColumns + ` from allotments where id = $1::text`
 	lockAllotment    = selectAllotment + ` for update`
 	selectAllotments = `select ` + allotmentColumns + ` from allotments where id > $1::text order by id limit $2::bigint`
-	selectInRedis    = `select ` + allotmentColumns + ` from allotments
-		where id > $1::text and (retired_at is null or retired_at >= $2::timestamptz) order by id limit $3::bigint`
+	// Each part by its own index: of all rows there may be millions, nearly all of them retired long ago.
+	selectInRedis = `with retired as materialized (select id from allotments where retired_at >= $2::timestamptz),
+			next as ((select id from allotments where id > $1::text and retired_at is null order by id limit $3::bigint)
+				union all (select id from retired where id > $1::text order by id limit $3::bigint) order by id limit $3::bigint)
+		select ` + allotmentColumns + ` from allotments where id in (select id from next) order by id`
 	selectCreated   = `select created::text from allotments where id = $1::text`
 	insertAllotment = `insert into allotments (id, group_id, buckets, capacity, state, late_confirm, hold_duration_ms,
 			max_hold_duration_ms, max_per_hold, max_per_buyer, opens_at, closes_at, created)

@@ -143,6 +143,34 @@ func TestListAllotments(t *testing.T) {
 	})
 }
 
+// TestManyRetired: to find those that Redis may have takes no more among many that were retired long ago.
+func TestManyRetired(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	conn := f.connect()
+	f.exec(conn, `insert into allotments (id, group_id, buckets, capacity, state, late_confirm, hold_duration_ms, max_hold_duration_ms,
+			max_per_hold, max_per_buyer, created, longest_hold_ms, retired_at)
+		select 'old-' || n, 'old-' || n, buckets, capacity, 3, late_confirm, hold_duration_ms, max_hold_duration_ms, max_per_hold, max_per_buyer,
+			created, longest_hold_ms, now() - interval '2 days' from allotments, generate_series(1, 20000) n where id = $1`, show)
+	f.exec(conn, `analyze allotments`)
+	f.exec(conn, `set enable_seqscan = off`) // as every transaction does
+	f.exec(conn, `set plan_cache_mode = force_generic_plan`) // which is made without the values, and may be taken
+	var plans []struct {
+		Plan struct {
+			Rows   float64 `json:"Actual Rows"`
+			Blocks int     `json:"Shared Hit Blocks"`
+		}
+	}
+	f.exec(conn, `prepare look as `+selectInRedis)
+	err := conn.QueryRow(t.Context(), `explain (analyze, buffers, format json) execute look('', now() - interval '1 day', 1000)`).Scan(&plans)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := plans[0].Plan; p.Rows != 1 || p.Blocks > 50 {
+		t.Errorf("%v rows, by reading %d blocks", p.Rows, p.Blocks)
+	}
+}
+
 // wantPages reads a list of allotments, two at a time.
 func (f *fixture) wantPages(name string, want []string, list func(context.Context, string, int) ([]store.Allotment, error)) {
 	f.t.Helper()

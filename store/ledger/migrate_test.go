@@ -58,6 +58,7 @@ func TestMigrateOldRows(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 10)
 	conn := f.connect()
+	f.exec(conn, `drop index allotments_live, allotments_retired`)
 	f.exec(conn, `alter table allotments drop column longest_hold_ms`)
 	f.exec(conn, `update `+versionTable+` set version = 1`)
 	if from, to, err := Upgrade(t.Context(), f.url); err != nil || from != 1 || to != schemaVersion() {

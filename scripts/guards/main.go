@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -95,9 +96,12 @@ func tests(g guards.Guard) [][]string {
 	}
 }
 
-// failing runs go test and returns the names of the tests that failed.
+// hanging is how go test names a test that ran when the time was over.
+var hanging = regexp.MustCompile(`(?m)^\t(Test\w+) \(\d`)
+
+// failing runs go test and returns the names of the tests that failed, or did not end.
 func failing(tree string, args ...string) ([]string, error) {
-	cmd := exec.Command("go", append([]string{"test", "-tags", "failpoints", "-timeout", "10m"}, args...)...)
+	cmd := exec.Command("go", append([]string{"test", "-tags", "failpoints", "-timeout", "5m"}, args...)...)
 	cmd.Dir = tree
 	out, err := cmd.CombinedOutput()
 	var failed *exec.ExitError
@@ -109,6 +113,9 @@ func failing(tree string, args ...string) ([]string, error) {
 		if name, found := strings.CutPrefix(line, "--- FAIL: "); found {
 			names = append(names, strings.Fields(name)[0])
 		}
+	}
+	for _, match := range hanging.FindAllStringSubmatch(string(out), -1) {
+		names = append(names, match[1])
 	}
 	if failed != nil && len(names) == 0 {
 		return nil, fmt.Errorf("go test %s: %s", args[0], out)

@@ -4,13 +4,19 @@ import "context"
 
 // comparison is what `launch compare --json` writes, as far as it is shown.
 type comparison struct {
-	Ways []struct {
-		Way           string   `json:"way"`
-		Oversold      float64  `json:"oversold"`
-		ValidRefusals float64  `json:"valid_refusals"`
-		Rate          float64  `json:"decisions_per_second"`
-		Relative      *float64 `json:"rate_by_for_update"`
-	} `json:"ways"`
+	Ways []oneWay `json:"ways"`
+}
+
+type oneWay struct {
+	Way           string   `json:"way"`
+	Sold          float64  `json:"sold"`
+	Oversold      float64  `json:"oversold"`
+	ValidRefusals float64  `json:"valid_refusals"`
+	Rate          float64  `json:"decisions_per_second"`
+	Relative      *float64 `json:"rate_by_for_update"`
+	P50           float64  `json:"p50_ms"`
+	P99           float64  `json:"p99_ms"`
+	CPU           *float64 `json:"server_cpu_us_per_decision"`
 }
 
 // otherWays is what people would use instead.
@@ -30,9 +36,17 @@ func otherWays() experiment {
 	}
 	for _, way := range []struct{ name, what string }{
 		{"unprotected", "read, check, write"}, {"mutex", "a mutex in each of four processes"}, {"optimistic", "version column, three tries"},
-		{"conditional", "one conditional UPDATE"}, {"with-sale", "conditional UPDATE and INSERT of the sale"}, {"redis", "one EVALSHA for each request"},
+		{"for-update", "SELECT ... FOR UPDATE"}, {"conditional", "one conditional UPDATE"},
+		{"with-sale", "conditional UPDATE and INSERT of the sale"}, {"redis", "one EVALSHA for each request"}, {"holdfast", "Holdfast"},
 	} {
-		measures = append(measures, measure{name: way.name + " rate", unit: "times", what: way.what + ": decisions a second, to SELECT ... FOR UPDATE"})
+		if way.name != "for-update" && way.name != "holdfast" { // whose rates are above
+			measures = append(measures, measure{name: way.name + " rate", unit: "times", what: way.what + ": decisions a second, to SELECT ... FOR UPDATE"})
+		}
+		measures = append(measures,
+			measure{name: way.name + " sold", what: way.what + ": units sold, of 5,000"},
+			measure{name: way.name + " p50", unit: "ms", what: way.what + ": p50"},
+			measure{name: way.name + " p99", unit: "ms", what: way.what + ": p99"},
+			measure{name: way.name + " cpu", unit: "us", what: way.what + ": CPU of servers and stores for a decision"})
 	}
 	return experiment{
 		name: "compare", title: "Other ways",
@@ -53,7 +67,11 @@ func (c comparison) figures() []figure {
 	var all []figure
 	for _, w := range c.Ways {
 		all = append(all, figure{w.Way + " oversold", "", w.Oversold}, figure{w.Way + " valid refusals", "", w.ValidRefusals},
-			figure{w.Way + " decisions", "/s", w.Rate})
+			figure{w.Way + " decisions", "/s", w.Rate}, figure{w.Way + " sold", "", w.Sold}, figure{w.Way + " p50", "ms", w.P50},
+			figure{w.Way + " p99", "ms", w.P99})
+		if w.CPU != nil {
+			all = append(all, figure{w.Way + " cpu", "us", *w.CPU})
+		}
 		if w.Relative != nil {
 			all = append(all, figure{w.Way + " rate", "times", *w.Relative})
 		}

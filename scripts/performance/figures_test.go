@@ -121,18 +121,12 @@ func TestComparisonFigures(t *testing.T) {
 	relative := 12.0
 	var all []figure
 	for _, name := range []string{"unprotected", "mutex", "optimistic", "for-update", "conditional", "with-sale", "redis", "holdfast"} {
-		var c comparison
-		c.Ways = append(c.Ways, struct {
-			Way           string   `json:"way"`
-			Oversold      float64  `json:"oversold"`
-			ValidRefusals float64  `json:"valid_refusals"`
-			Rate          float64  `json:"decisions_per_second"`
-			Relative      *float64 `json:"rate_by_for_update"`
-		}{Way: name, Oversold: 7, Rate: 2000, Relative: &relative})
+		c := comparison{Ways: []oneWay{{Way: name, Oversold: 7, Rate: 2000, Relative: &relative, Sold: 5000, P50: 1, P99: 20, CPU: &relative}}}
 		all = append(all, c.figures()...)
 	}
 	hasRows(t, "compare", all)
-	if values := valuesOf(all); values["mutex oversold"] != 7 || values["holdfast rate"] != 12 || values["for-update decisions"] != 2000 {
+	if values := valuesOf(all); values["mutex oversold"] != 7 || values["holdfast rate"] != 12 || values["for-update decisions"] != 2000 ||
+		values["holdfast sold"] != 5000 || values["redis p99"] != 20 || values["mutex cpu"] != 12 {
 		t.Errorf("%v", values)
 	}
 }

@@ -13,7 +13,7 @@ import (
 const (
 	replaceRules = `update allotments set state = $2::smallint, late_confirm = $3::smallint, hold_duration_ms = $4::bigint,
 			max_hold_duration_ms = $5::bigint, max_per_hold = $6::bigint, max_per_buyer = $7::bigint,
-			longest_hold_ms = greatest(longest_hold_ms, hold_duration_ms, $4::bigint),
+			longest_hold_ms = greatest(` + longestHold + `, $4::bigint),
 			opens_at = $8::timestamptz, closes_at = $9::timestamptz, version = version + 1, feed = greatest(feed, $10::bigint),
 			retired_at = case when $2::smallint = 3 then retired_at end, update_time = clock_timestamp()
 		where id = $1::text returning ` + allotmentColumns

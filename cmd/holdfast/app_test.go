@@ -174,7 +174,7 @@ func TestAppStops(t *testing.T) {
 	if took := time.Since(start); took > 900*time.Millisecond {
 		t.Errorf("took %v with an open health watch", took)
 	}
-	if want := []string{"drained", "loops ended", "closed"}; !slices.Equal(s.done, want) {
+	if want := []string{"loops ended", "drained", "closed"}; !slices.Equal(s.done, want) {
 		t.Errorf("done: %v, want %v", s.done, want)
 	}
 	if err := a.Close(); err != nil {

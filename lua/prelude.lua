@@ -30,7 +30,7 @@ local HELD, CONFIRMING, SOLD, CANCELLED, LAPSED = 1, 2, 3, 4, 5
 -- number that is mostly small takes one byte, and so much fits into one size of Redis's memory. From
 -- CART on, a place may be missing. ORDER of a HELD record that an adopt has set is ms from CREATED to
 -- that adopt, from which its deadline counts. PIN is how many units are pinned, WANT how many of them are
--- (to be) sold, MEMBERS the ids of the cart's holds, REASON why a CANCELLED hold ended.
+-- (to be) sold, MEMBERS the ids of the cart's holds while it is CONFIRMING (earlier releases keep them), REASON why a CANCELLED hold ended.
 local STATE, QTY, EPOCH, SEQ, CREATED, SPAN, BUYER, REQUEST = 1, 2, 3, 4, 5, 6, 7, 8
 local CART, ORDER, WANT, LEASE, MEMBERS, REASON, PIN = 9, 10, 11, 12, 13, 14, 15
 local EARLIER = 4 -- REASON of a SOLD hold: the sale is an earlier hold's of the same id

@@ -157,8 +157,8 @@ func (a *App) guard(o *server.Options, i instruments) error {
 // start starts what runs in the background, the calls last.
 func (a *App) start(i instruments) error {
 	a.serveHTTP()
-	a.background("background work", a.backend.loops)
 	a.later("confirms under way", a.drain)
+	a.background("background work", a.backend.loops) // ends before: it claims confirms
 	watch, err := newStoreWatch(a.backend.pings, i)
 	if err != nil {
 		return err

@@ -172,7 +172,7 @@ func TestAppStops(t *testing.T) {
 	if err := a.Close(); err == nil || !strings.Contains(err.Error(), "close failed") {
 		t.Errorf("Close: %v, want what failed", err)
 	}
-	if want := []string{"drained", "loops ended", "closed"}; !slices.Equal(s.done, want) {
+	if want := []string{"loops ended", "drained", "closed"}; !slices.Equal(s.done, want) {
 		t.Errorf("done: %v, want %v", s.done, want)
 	}
 	if err := a.Close(); err != nil {

@@ -35,7 +35,7 @@ type adopter struct {
 	most     int // that may wait
 	backoffs backoffs
 	turns    turns
-	finished sync.WaitGroup
+	finished group
 }
 
 type adoption struct {
@@ -98,8 +98,8 @@ func (a *adopter) suspect(p store.Place) {
 	}
 }
 
-// wait returns when no adopt is running.
-func (a *adopter) wait() { a.finished.Wait() }
+// wait returns when no adopt is running, or with ctx's error when that ends first.
+func (a *adopter) wait(ctx context.Context) error { return a.finished.wait(ctx) }
 
 func (a *adopter) awaitInCrowd(ctx context.Context, run *adoption) error {
 	if !a.count(run, 1) {

@@ -111,7 +111,9 @@ func TestOnlyTheCrowdIsTurnedAway(t *testing.T) {
 	a.turns.most = 1
 	a.turns.next()
 	a.turns.mu.Unlock()
-	a.wait()
+	if err := a.wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if a.waiting != 0 {
 		t.Errorf("%d still count as waiting", a.waiting)
 	}

@@ -19,7 +19,7 @@ func (v *Inventory) CreateHold(ctx context.Context, buyer, request string, line 
 }
 
 // CreateHolds takes the lines of a cart, all or nothing. Lines of one allotment are merged; the
-// holds are in the order of the allotments' ids.
+// holds are in the order in which the lines first name their allotments.
 func (v *Inventory) CreateHolds(ctx context.Context, buyer, request string, lines []store.Line) ([]store.Hold, error) {
 	var holds []store.Hold
 	err := v.decisionAfter(ctx, v.adopter.demandInCrowd, func(ctx context.Context) error {
@@ -40,7 +40,20 @@ func (v *Inventory) CreateHolds(ctx context.Context, buyer, request string, line
 			v.sweeper.note(h.ID.Allotment, h.Remaining)
 		}
 	}
+	sortAsNamed(holds, lines)
 	return holds, nil
+}
+
+// sortAsNamed undoes the sorting of mergeLines, so that a caller can go by the order of its own lines. A repeat may name
+// them in another order than the first request, and is answered in its own.
+func sortAsNamed(holds []store.Hold, lines []store.Line) {
+	first := make(map[string]int, len(holds))
+	for i, l := range lines {
+		if _, named := first[l.Allotment]; !named {
+			first[l.Allotment] = i
+		}
+	}
+	slices.SortFunc(holds, func(a, b store.Hold) int { return first[a.ID.Allotment] - first[b.ID.Allotment] })
 }
 
 func (v *Inventory) createRequest(ctx context.Context, buyer, request string, lines []store.Line) (store.CreateRequest, error) {

@@ -83,7 +83,7 @@ type Inventory struct {
 
 	unfinished, unended, unadopted seldom.Line
 
-	detached sync.WaitGroup // confirms past the point of no return
+	detached group // confirms past the point of no return
 }
 
 // New makes an Inventory. Nothing runs until Run.
@@ -153,21 +153,16 @@ func (v *Inventory) recovered(what string, f func() error) (err error) {
 	return f()
 }
 
-// Drain waits, until ctx ends, for the confirms that are past the point of no return. What is
-// still under way then is ended by another replica's supervisor.
+// Drain waits, until ctx ends, for the confirms that are past the point of no return, and for adopts. Run is to have ended, since it
+// begins more of both. What is still under way then is ended by another replica's supervisor.
 func (v *Inventory) Drain(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		v.detached.Wait()
-		v.adopter.wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("confirms still under way: %w", ctx.Err())
+	if err := v.detached.wait(ctx); err != nil {
+		return fmt.Errorf("confirms still under way: %w", err)
 	}
+	if err := v.adopter.wait(ctx); err != nil {
+		return fmt.Errorf("adopts still under way: %w", err)
+	}
+	return nil
 }
 
 // demand waits until an allotment has been adopted.

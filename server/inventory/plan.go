@@ -94,9 +94,6 @@ func (p *plan) left(r store.Record) time.Duration {
 func decidedHold(r store.Record, o store.Outcome) store.Hold {
 	h := outcomeHold(o)
 	h.Quantity, h.Cart, h.CreateTime, h.ExpireTime = r.Quantity, r.Cart, r.CreateTime, r.ExpireTime
-	if h.Pinned != nil && r.Pinned != nil {
-		h.Pinned.Cart = r.Pinned.Cart
-	}
 	if h.State == store.Sold && (r.Token != h.Token || r.State == store.Sold && r.Ended == store.SoldEarlier) {
 		h.Ended = store.SoldEarlier
 	}

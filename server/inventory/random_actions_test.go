@@ -292,8 +292,7 @@ func (s *story) supervise() action {
 				_ = r.applyFeed(ctx, row.Place, row.Feed)
 			}
 		}
-		r.detached.Wait()
-		r.adopter.wait()
-		return "supervise", nil
+		forever := context.WithoutCancel(ctx)
+		return "supervise", errors.Join(r.detached.wait(forever), r.adopter.wait(forever))
 	}
 }

@@ -13,6 +13,7 @@ import (
 const (
 	scanBuckets = 64   // most hashes walked in one call, and
 	scanRecords = 512  // how many records it should find: a call of many takes Redis too long
+	scanEmpty   = 512  // most hashes walked in one call while none is there: buyers are spread evenly, so few will be
 	writeBatch  = 256  // records or buyers set in one call
 	keepBatch   = 1000 // records indexed in one call
 	lookupBatch = 1000 // outcomes read in one statement
@@ -134,8 +135,13 @@ func (v *Inventory) walk(ctx context.Context, p store.Place, claim string, f fun
 		switch {
 		case found > scanRecords:
 			width = max(1, width/2)
+		case found == 0:
+			width = min(2*width, scanEmpty)
 		case found < scanRecords/2:
-			width = min(scanBuckets, 2*width)
+			width *= 2
+		}
+		if found > 0 {
+			width = min(width, scanBuckets)
 		}
 	}
 	return nil

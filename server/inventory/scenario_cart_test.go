@@ -3,6 +3,7 @@ package inventory_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,4 +117,49 @@ func TestS62OneBadLineStopsTheCleanUpOfTheRest(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Who pairs holds and sales with lines by their place would pay for the wrong line if they came in another order.
+func TestCartIsAnsweredInTheOrderOfItsRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	group := storetest.UniqueID(t)
+	apple, melon, zebra := group+"-apple", group+"-melon", group+"-zebra"
+	for _, id := range []string{apple, melon, zebra} {
+		w.openAs(id, group, 9)
+	}
+	wantHolds := func(lines []store.Line, want ...store.Line) (ids []store.HoldID) {
+		t.Helper()
+		holds, err := w.cart(0, "ann", "r1", lines...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []store.Line
+		for _, h := range holds {
+			got, ids = append(got, line(h.ID.Allotment, h.Quantity)), append(ids, h.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("holds %v, want %v", got, want)
+		}
+		return ids
+	}
+	first := []store.Line{line(zebra, 1), line(apple, 3), line(zebra, 1), line(melon, 1)}
+	ids := wantHolds(first, line(zebra, 2), line(apple, 3), line(melon, 1))
+	wantHolds(first, line(zebra, 2), line(apple, 3), line(melon, 1))
+	other := []store.Line{line(melon, 1), line(zebra, 2), line(apple, 3)} // the same request: a repeat
+	wantHolds(other, other...)
+
+	for _, order := range [][]store.HoldID{ids, {ids[2], ids[0], ids[1]}} { // the second one repeats
+		sales, err := w.at(0).ConfirmHolds(w.ctx(), order, "order-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []store.HoldID
+		for _, s := range sales {
+			got = append(got, s.ID)
+		}
+		if !slices.Equal(got, order) {
+			t.Errorf("sales of %v, want %v", got, order)
+		}
+	}
 }

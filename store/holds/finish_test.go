@@ -2,6 +2,8 @@ package holds
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-inventory/holdfast/store"
@@ -28,6 +30,36 @@ func TestFinishSold(t *testing.T) {
 		f.finish(h, store.Verdict{Kind: store.VerdictRefusedCart, Token: h.Token}) // whatever has ended stays
 	}
 	f.unchanged(before, f.place.Group, "a repeat")
+}
+
+// TestFinishForgetsTheCart: of a cart that has ended it is not kept which holds it had, and its repeat is answered all the same.
+func TestFinishForgetsTheCart(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	second := f.withSecond(10)
+	for name, end := range map[string]func(store.Hold) store.Verdict{
+		"sold":    soldVerdict,
+		"refused": func(h store.Hold) store.Verdict { return store.Verdict{Kind: store.VerdictRefusedCart, Token: h.Token} },
+	} {
+		holds := f.cartOf("buyer", name, second, 2, 3)
+		members := fmt.Sprintf("%x", joinMembers(ids(holds))) // as a dump has it
+		begun := f.begin(name, holds...)
+		if kept := f.dump(f.place.Group); !strings.Contains(fmt.Sprint(kept), members) {
+			t.Fatalf("%s: nothing kept while it is confirming: %v", name, kept)
+		}
+		for i, b := range begun {
+			f.finish(holds[i], end(b.Hold))
+		}
+		if kept := f.dump(f.place.Group); strings.Contains(fmt.Sprint(kept), members) {
+			t.Errorf("%s: still kept: %v", name, kept)
+		}
+		_, err := f.Begin(f.ctx(), f.beginRequest(name, holds...))
+		if name == "sold" {
+			must(t, err)
+		} else {
+			refusal(t, err, store.HoldCancelled)
+		}
+	}
 }
 
 // What a partial confirm leaves over goes back; a sale cancelled since is still SOLD here.

@@ -3,12 +3,17 @@ package holds
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/local"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
 // walk reads all buckets, several at a time, as the use cases do.
@@ -69,6 +74,27 @@ func TestScan(t *testing.T) {
 				t.Errorf("the buyers hold %d in %d holds, want %d", held, live, n)
 			}
 		})
+	}
+}
+
+// Hashes that are not there are not looked at one by one: a huge allotment has tens of thousands.
+func TestScanOfNothing(t *testing.T) {
+	t.Parallel()
+	f := &fixture{t: t, clock: new(atomic.Int64)}
+	f.place = store.Place{Allotment: "huge", Group: "huge", Buckets: 512}
+	f.open(onRedis(storetest.NewRedis(t, local.RedisOptions{}).URL()))
+	f.adopt(newAllotment(f.place, 512), 1)
+	if all := f.walk(""); !reflect.DeepEqual(all, store.Part{}) {
+		t.Errorf("found %+v", all)
+	}
+	stats, err := f.raw.Info(f.ctx(), "commandstats").Result()
+	must(t, err)
+	if strings.Contains(stats, "cmdstat_hscan:") {
+		t.Error("each hash is walked")
+	}
+	f.hold("buyer", "request", 1)
+	if all := f.walk(""); len(all.Records) != 1 || len(all.Buyers) != 1 {
+		t.Errorf("found %+v, want a hold and its buyer", all)
 	}
 }
 

@@ -23,8 +23,8 @@ const (
 		select ` + allotmentColumns + ` from allotments where id in (select id from next) order by id`
 	selectCreated   = `select created::text from allotments where id = $1::text`
 	insertAllotment = `insert into allotments (id, group_id, buckets, capacity, state, late_confirm, hold_duration_ms,
-			max_hold_duration_ms, max_per_hold, max_per_buyer, opens_at, closes_at, created)
-		values ($1::text, $2::text, $3::integer, $4::bigint, $5::smallint, $6::smallint, $7::bigint, $8::bigint, $9::bigint,
+			longest_hold_ms, max_hold_duration_ms, max_per_hold, max_per_buyer, opens_at, closes_at, created)
+		values ($1::text, $2::text, $3::integer, $4::bigint, $5::smallint, $6::smallint, $7::bigint, $7::bigint, $8::bigint, $9::bigint,
 			$10::bigint, $11::timestamptz, $12::timestamptz, $13::text::jsonb)
 		on conflict (id) do nothing`
 	selectAdjustment = `select delta, feed from adjustments where allotment_id = $1::text and request_id = $2::text`

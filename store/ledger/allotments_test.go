@@ -153,7 +153,7 @@ func TestManyRetired(t *testing.T) {
 		select 'old-' || n, 'old-' || n, buckets, capacity, 3, late_confirm, hold_duration_ms, max_hold_duration_ms, max_per_hold, max_per_buyer,
 			created, longest_hold_ms, now() - interval '2 days' from allotments, generate_series(1, 20000) n where id = $1`, show)
 	f.exec(conn, `analyze allotments`)
-	f.exec(conn, `set enable_seqscan = off`) // as every transaction does
+	f.exec(conn, `set enable_seqscan = off`)                 // as every transaction does
 	f.exec(conn, `set plan_cache_mode = force_generic_plan`) // which is made without the values, and may be taken
 	var plans []struct {
 		Plan struct {

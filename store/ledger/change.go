@@ -13,7 +13,7 @@ import (
 const (
 	replaceRules = `update allotments set state = $2::smallint, late_confirm = $3::smallint, hold_duration_ms = $4::bigint,
 			max_hold_duration_ms = $5::bigint, max_per_hold = $6::bigint, max_per_buyer = $7::bigint,
-			longest_hold_ms = greatest(longest_hold_ms, hold_duration_ms, $4::bigint),
+			longest_hold_ms = greatest(` + longestHold + `, $4::bigint),
 			opens_at = $8::timestamptz, closes_at = $9::timestamptz, version = version + 1, feed = greatest(feed, $10::bigint),
 			retired_at = case when $2::smallint = 3 then retired_at end, update_time = clock_timestamp()
 		where id = $1::text returning ` + allotmentColumns
@@ -25,7 +25,7 @@ const (
 )
 
 // locked is the allotment of a unit, its row locked. Numbers of the feed are taken under that lock,
-// so they have no gap and are committed in their order.
+// so they are committed in their order, and have no gap but where one is meant (UpdateRules).
 type locked struct {
 	row   store.Allotment
 	found bool
@@ -39,7 +39,8 @@ func (u *locked) lock(b *pgx.Batch, id string) {
 func (u *locked) scan(row pgx.Row) error { return scanAllotment(row, &u.row) }
 
 // UpdateRules implements store.Allotments. A retired allotment that stays CLOSED has nothing in
-// Redis that a change could go to: it takes no number.
+// Redis that a change could go to: it takes no number. Reopening leaves one number out, so that Redis, if its state has not
+// been removed yet, cannot take this change: it lacks what was cancelled or grown since without a number, and has to be adopted.
 func (l *Ledger) UpdateRules(ctx context.Context, id string, version int64, r store.Rules) (store.Allotment, error) {
 	var a locked
 	var number int64
@@ -52,9 +53,7 @@ func (l *Ledger) UpdateRules(ctx context.Context, id string, version int64, r st
 			if a.row.Version != version {
 				return &store.Refusal{Reason: store.StaleEtag, Allotment: id, Version: a.row.Version}
 			}
-			if number = 0; !a.row.Retired || r.State != store.StateClosed {
-				number = a.row.Feed + 1
-			}
+			number = rulesNumber(a.row, r)
 			return nil
 		},
 		write: func(b *pgx.Batch) { queueRules(b, &a, r, number) },
@@ -64,6 +63,17 @@ func (l *Ledger) UpdateRules(ctx context.Context, id string, version int64, r st
 		return store.Allotment{}, err
 	}
 	return a.row, nil
+}
+
+// rulesNumber is the number of the feed that new rules take; 0: none.
+func rulesNumber(row store.Allotment, r store.Rules) int64 {
+	switch {
+	case !row.Retired:
+		return row.Feed + 1
+	case r.State == store.StateClosed:
+		return 0
+	}
+	return row.Feed + 2
 }
 
 // queueRules writes the rules and, if number is one, their way to Redis.

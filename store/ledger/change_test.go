@@ -53,6 +53,21 @@ func TestLongestHold(t *testing.T) {
 	}
 }
 
+// TestLongestHoldNotKept: an earlier release made the allotment and shortened its holds, of which the row does not tell.
+func TestLongestHoldNotKept(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	longest := f.allotment(show).HoldDuration
+	f.exec(f.connect(), `update allotments set longest_hold_ms = 0, hold_duration_ms = 1000`)
+	a := f.allotment(show)
+	if a.HoldDuration != time.Second || a.LongestHold < longest {
+		t.Errorf("longest hold %s, want at least %s", a.LongestHold, longest)
+	}
+	if a = f.setState(store.StatePaused); a.LongestHold < longest {
+		t.Errorf("longest hold %s after a change of the rules, want at least %s", a.LongestHold, longest)
+	}
+}
+
 // TestUpdateRulesAtOnce: of many operators with one version in hand, one wins.
 func TestUpdateRulesAtOnce(t *testing.T) {
 	t.Parallel()

@@ -21,8 +21,12 @@ const (
 	reasonCart     = "CART"
 )
 
+// longestHold is the longest hold duration that an allotment's holds may have been made with. A release that does not know
+// the column leaves it 0 and may have shortened the duration since, but not have made holds that last longer than the most.
+const longestHold = `greatest(coalesce(nullif(longest_hold_ms, 0), max_hold_duration_ms), hold_duration_ms)`
+
 const allotmentColumns = `id, group_id, buckets, capacity, sold, epoch, epoch_time, feed, version, state, late_confirm,
-	hold_duration_ms, max_hold_duration_ms, longest_hold_ms, max_per_hold, max_per_buyer, opens_at, closes_at,
+	hold_duration_ms, max_hold_duration_ms, ` + longestHold + `, max_per_hold, max_per_buyer, opens_at, closes_at,
 	retired_at IS NOT NULL, create_time, update_time`
 
 func scanAllotment(row pgx.Row, a *store.Allotment) error {
@@ -35,7 +39,7 @@ func scanAllotment(row pgx.Row, a *store.Allotment) error {
 		return err
 	}
 	a.HoldDuration, a.MaxHoldDuration = time.Duration(hold)*time.Millisecond, time.Duration(maxHold)*time.Millisecond
-	a.LongestHold = time.Duration(max(longest, hold)) * time.Millisecond
+	a.LongestHold = time.Duration(longest) * time.Millisecond
 	a.OpensAt, a.ClosesAt, a.EpochTime = fromNull(opens), fromNull(closes), fromNull(raised)
 	a.CreateTime, a.UpdateTime = a.CreateTime.UTC(), a.UpdateTime.UTC()
 	return nil

@@ -153,12 +153,14 @@ func (v *Inventory) recovered(what string, f func() error) (err error) {
 	return f()
 }
 
-// Drain waits, until ctx ends, for the confirms that are past the point of no return. What is
-// still under way then is ended by another replica's supervisor.
+// Drain waits, until ctx ends, for the confirms that are past the point of no return, and then ends the adopts, which may
+// have much left to do. What is still under way then is ended by another replica's supervisor.
 func (v *Inventory) Drain(ctx context.Context) error {
+	defer v.adopter.stop()
 	done := make(chan struct{})
 	go func() {
-		v.detached.Wait()
+		v.detached.Wait() // some may have to wait for an adopt
+		v.adopter.stop()
 		v.adopter.wait()
 		close(done)
 	}()

@@ -102,14 +102,14 @@ func (r *rebuild) survivors(ctx context.Context) error {
 func (r *rebuild) sales(ctx context.Context) error {
 	id := r.row.Place.Allotment
 	r.recent = map[string]store.Outcome{}
-	for after, since := id+".", time.Now().Add(-r.v.o.Retention); ; {
+	for after, since := "", time.Now().Add(-r.v.o.Retention); ; {
 		outcomes, err := r.v.o.Background.RecentOutcomes(ctx, id, since, after, lookupBatch)
 		if err != nil {
 			return err
 		}
 		for _, o := range outcomes {
 			r.recent[o.ID.Tag] = o
-			after = o.ID.String()
+			since, after = o.DecidedAt, o.ID.String()
 		}
 		if len(outcomes) < lookupBatch {
 			break

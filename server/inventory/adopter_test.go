@@ -124,7 +124,7 @@ func TestOnlyTheCrowdIsTurnedAway(t *testing.T) {
 // longWalk is a Redis with so much state of an allotment that reading it takes so many calls, each of 20 ms.
 type longWalk struct {
 	Redis
-	calls   int
+	calls   atomic.Int64 // that are left
 	renewed atomic.Int64
 }
 
@@ -146,7 +146,7 @@ func (r *longWalk) Scan(ctx context.Context, _ store.Place, _ string, buckets []
 		return nil, err
 	}
 	parts := make([]store.Part, len(buckets))
-	if r.calls--; r.calls > 0 {
+	if r.calls.Add(-1) > 0 {
 		parts[0].Next = "more"
 	}
 	return parts, nil
@@ -159,10 +159,11 @@ func (r *longWalk) AdoptEnd(context.Context, store.Allotment, string, store.Coun
 }
 
 // longAdopt is an inventory with one allotment, whose adopt walks so long.
-func longAdopt(t *testing.T, calls int) (*Inventory, *longWalk, store.Place) {
+func longAdopt(t *testing.T, calls int64) (*Inventory, *longWalk, store.Place) {
 	t.Helper()
 	p := store.Place{Allotment: "concert", Group: "concert", Buckets: 1}
-	redis := &longWalk{calls: calls}
+	redis := &longWalk{}
+	redis.calls.Store(calls)
 	ledger := &manySales{row: store.Allotment{Place: p, Capacity: 10, Epoch: 1}}
 	v, err := New(Options{Redis: redis, Ledger: ledger, Logger: slog.New(slog.DiscardHandler), Meters: metricnoop.NewMeterProvider()})
 	if err != nil {
@@ -202,8 +203,8 @@ func TestDrainEndsAdopts(t *testing.T) {
 		if !errors.Is(run.err, store.ErrRebuilding) {
 			t.Errorf("who waited was told %v", run.err)
 		}
-		redis.calls = 1
-		if err := v.adopter.demand(t.Context(), p); !errors.Is(err, errStopped) || redis.calls != 1 {
+		redis.calls.Store(1)
+		if err := v.adopter.demand(t.Context(), p); !errors.Is(err, errStopped) || redis.calls.Load() != 1 {
 			t.Errorf("an adopt was begun afterwards: %v", err)
 		}
 	})

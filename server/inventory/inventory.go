@@ -121,6 +121,9 @@ func (v *Inventory) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { v.keepRunning(ctx, "supervisor", v.supervisor.run) })
 	loops.Go(func() { v.keepRunning(ctx, "feed", v.supervisor.feed) })
+	for range passWorkers {
+		loops.Go(func() { v.keepRunning(ctx, "adopts", v.supervisor.tend) })
+	}
 	if !v.o.WithoutSweep {
 		loops.Go(func() { v.keepRunning(ctx, "sweeper", v.sweeper.run) })
 	}

@@ -288,6 +288,11 @@ func (s *story) supervise() action {
 			if row, err := r.o.Background.Allotment(ctx, id); err == nil {
 				r.supervisor.turn(map[string]*store.Allotment{id: &row})
 				r.supervisor.look(ctx, row.Place, &row)
+				select {
+				case p := <-r.supervisor.unadopted:
+					r.supervisor.tendOne(ctx, p)
+				default:
+				}
 				r.sweeper.sweep(ctx, id)
 				_ = r.applyFeed(ctx, row.Place, row.Feed)
 			}

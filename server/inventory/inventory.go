@@ -81,7 +81,7 @@ type Inventory struct {
 	snapshots  *snapshots
 	metrics    *metrics
 
-	unfinished, unended, unadopted seldom.Line
+	unfinished, unended, unadopted, unhinted seldom.Line
 
 	detached sync.WaitGroup // confirms past the point of no return
 }
@@ -121,6 +121,7 @@ func (v *Inventory) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { v.keepRunning(ctx, "supervisor", v.supervisor.run) })
 	loops.Go(func() { v.keepRunning(ctx, "feed", v.supervisor.feed) })
+	loops.Go(func() { v.keepRunning(ctx, "hints", v.supervisor.hint) })
 	for range passWorkers {
 		loops.Go(func() { v.keepRunning(ctx, "adopts", v.supervisor.tend) })
 	}

@@ -35,7 +35,9 @@ type rebuild struct {
 
 func (r *rebuild) run(ctx context.Context) error {
 	p := r.row.Place
-	if err := r.v.redis.SetPlace(ctx, p); err != nil {
+	if p.Group != p.Allotment {
+		r.v.supervisor.setHint(ctx, p) // perhaps on another master, and this one need not wait for that
+	} else if err := r.v.redis.SetPlace(ctx, p); err != nil {
 		return err
 	}
 	failpoint.Hit("adopt-after-begin")

@@ -25,6 +25,7 @@ const (
 	queueMost    = 1000             // allotments that wait to be adopted; more are found again by the next pass
 	dueMost      = 256              // pieces of work of each kind in one round
 	offForGood   = 10 * time.Second // a difference that stands so long is repaired
+	hintEvery    = time.Minute      // between two settings of a grouped allotment's hint
 	// overdueKept is how long a confirm whose lease was out counts as overdue: between two claims that do not end it, its lease
 	// looks as if all were well.
 	overdueKept = 3 * passEvery
@@ -43,6 +44,7 @@ type supervisor struct {
 	clocks    clocks
 	hot       hot
 	unadopted chan store.Place // found by looks, which do not wait for them
+	hints     chan store.Place // whose hint is to be set
 
 	known   map[string]*store.Allotment // rows, as of knownAt; of the loop alone
 	knownAt time.Time
@@ -64,6 +66,7 @@ type watch struct {
 	lapsed            time.Duration // how long the first deadline had passed of which a hold still had its units
 	adopt             bool          // nothing is decided before it has been adopted
 	queued            bool          // it is among the unadopted, and no pass looks at it
+	hinted            time.Time     // when its hint was last set, or is about to be; zero: it could not be
 }
 
 // note keeps what a look found.
@@ -83,7 +86,7 @@ func (w *watch) note(found store.Work) {
 func newSupervisor(v *Inventory) *supervisor {
 	return &supervisor{
 		v: v, watched: map[string]*watch{}, left: map[string]bool{}, clocks: clocks{}, ledgerUp: true,
-		unadopted: make(chan store.Place, queueMost),
+		unadopted: make(chan store.Place, queueMost), hints: make(chan store.Place, queueMost),
 	}
 }
 
@@ -299,8 +302,49 @@ func (s *supervisor) note(w store.Work) {
 	defer s.mu.Unlock()
 	if watched := s.watched[w.Allotment]; watched != nil {
 		watched.note(w)
+		s.remind(watched)
 	}
 	s.hot.note(w.Counters)
+}
+
+// remind has the hint of a grouped allotment set now and then: it may be on another master, which was away when it was to be
+// set, or has lost it. Any other hint is beside what it tells of, so both are lost together, and an adopt sets both.
+func (s *supervisor) remind(w *watch) {
+	if w.place.Group == w.place.Allotment || time.Since(w.hinted) < hintEvery {
+		return
+	}
+	select {
+	case s.hints <- w.place:
+		w.hinted = time.Now()
+	default:
+	}
+}
+
+// hint sets hints, one after the other: those of a master that is away keep nothing but each other waiting.
+func (s *supervisor) hint(ctx context.Context) {
+	for {
+		select {
+		case p := <-s.hints:
+			s.setHint(ctx, p)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// setHint sets a hint. If that fails, the next look has it tried again.
+func (s *supervisor) setHint(ctx context.Context, p store.Place) {
+	err := s.v.redis.SetPlace(ctx, p)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	s.v.unhinted.Log(s.v.log, slog.LevelWarn, time.Now(), "the key that tells an allotment's group is not set yet: a replica that is started while Postgres is down would not know it",
+		slog.String("allotment", p.Allotment), slog.Any("error", err))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.watched[p.Allotment]; w != nil {
+		w.hinted = time.Time{}
+	}
 }
 
 // judge looks at the numbers.

@@ -167,7 +167,8 @@ type Adoption interface {
 	RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, redisFeed int64) (Allotment, error)
 	// Pause sets the state PAUSED during an adopt, if epoch is the allotment's, else ErrStale.
 	Pause(ctx context.Context, id string, epoch int64) (Allotment, error)
-	// RecentOutcomes returns up to limit outcomes decided since then, in the order of hold ids, after the given one.
+	// RecentOutcomes returns up to limit outcomes decided since then, in the order of the times and then of the hold ids. Of those
+	// decided at that very time it leaves out the hold ids up to the given one, so a page begins with the last outcome of the one before.
 	RecentOutcomes(ctx context.Context, allotment string, since time.Time, after string, limit int) ([]Outcome, error)
 	// BuyerTotals calls f with each buyer's units sold, less those cancelled up to the feed number.
 	BuyerTotals(ctx context.Context, allotment string, feed int64, f func(buyer string, sold int64) error) error

@@ -83,6 +83,8 @@ type manySales struct {
 	sales, read int
 }
 
+func (l *manySales) Allotment(context.Context, string) (store.Allotment, error) { return l.row, nil }
+
 func (l *manySales) RaiseEpoch(context.Context, string, int64, int64, int64) (store.Allotment, error) {
 	return l.row, nil
 }

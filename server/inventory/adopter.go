@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	adoptTime  = 30 * time.Second
-	adoptPoll  = 10 * time.Millisecond // between looks at another replica's adopt
+	adoptPoll  = 10 * time.Millisecond // between looks at another replica's adopt, and
+	adoptYield = 5 * time.Second       // after so long of that its turn goes to another allotment
 	adoptMost  = 8                     // at a time on one replica
 	lostLogged = 100                   // most holds without their sale that are named in the log
 	// adoptWaiters is how many callers who ask for holds may wait for adopts, for each processor: fewer than the door lets in
@@ -35,11 +35,13 @@ type adopter struct {
 	most     int // that may wait
 	backoffs backoffs
 	turns    turns
+	stopped  bool // none is begun any more
 	finished group
 }
 
 type adoption struct {
 	turn    turn
+	cancel  context.CancelFunc
 	done    chan struct{}
 	waiting int // callers who ask for holds
 	err     error
@@ -49,8 +51,11 @@ type adoption struct {
 // errCrowded is for callers that would have to wait for an adopt for which too many wait.
 var errCrowded = fmt.Errorf("%w: too many wait for it", store.ErrRebuilding)
 
-// errElsewhere ends an adopt that nobody here waits for and another replica is at.
+// errElsewhere ends an adopt that another replica is at, if nobody here waits for it or its turn has lasted long enough.
 var errElsewhere = errors.New("another replica adopts it")
+
+// errStopped is for those that wait for an adopt on a replica that stops.
+var errStopped = fmt.Errorf("%w: this replica stops", store.ErrRebuilding)
 
 func newAdopter(v *Inventory) *adopter {
 	return &adopter{
@@ -78,7 +83,7 @@ func (a *adopter) asked(ctx context.Context, p store.Place, renew bool, wait fun
 		run := a.start(p, renew)
 		a.turns.ask(&run.turn)
 		err := wait(ctx, run)
-		if errors.Is(err, errElsewhere) { // it had ended before it was asked for
+		if errors.Is(err, errElsewhere) { // it had ended before it was asked for, or is to wait for another turn
 			continue
 		}
 		if err == nil && renew && !run.needed { // it was begun by those who need no more than a state that is in force
@@ -100,6 +105,17 @@ func (a *adopter) suspect(p store.Place) {
 
 // wait returns when no adopt is running, or with ctx's error when that ends first.
 func (a *adopter) wait(ctx context.Context) error { return a.finished.wait(ctx) }
+
+// stop ends the adopts that are running, however much of them is left, and begins no more: another replica takes them over
+// when their claims' leases are out.
+func (a *adopter) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopped = true
+	for _, run := range a.running {
+		run.cancel()
+	}
+}
 
 func (a *adopter) awaitInCrowd(ctx context.Context, run *adoption) error {
 	if !a.count(run, 1) {
@@ -130,20 +146,30 @@ func await(ctx context.Context, run *adoption) error {
 	}
 }
 
-// start begins an adopt, or joins the one that is running.
+// start begins an adopt, or joins the one that is running. It may take as long as the allotment has state: it ends when a step
+// fails, each of which the stores give a time of its own, and when this replica stops.
 func (a *adopter) start(p store.Place, renew bool) *adoption {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if run := a.running[p.Allotment]; run != nil {
 		return run
 	}
-	run := &adoption{turn: turn{begin: make(chan struct{})}, done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	run := &adoption{turn: turn{begin: make(chan struct{})}, cancel: cancel, done: make(chan struct{})}
+	if a.stopped {
+		cancel()
+		run.err = errStopped
+		close(run.done)
+		return run
+	}
 	a.running[p.Allotment] = run
 	a.finished.Go(func() {
-		a.turns.take(&run.turn)
-		ctx, cancel := context.WithTimeout(context.Background(), adoptTime)
 		defer cancel()
+		a.turns.take(&run.turn)
 		run.err = a.v.recovered("adopt", func() error { return a.adopt(ctx, p.Allotment, renew, run) })
+		if run.err != nil && ctx.Err() != nil {
+			run.err = errStopped
+		}
 		a.say(p, run.err)
 		a.turns.give(&run.turn)
 		a.mu.Lock()
@@ -157,14 +183,14 @@ func (a *adopter) start(p store.Place, renew bool) *adoption {
 // say logs why an adopt failed, if that is trouble.
 func (a *adopter) say(p store.Place, err error) {
 	var gone *retiredError
-	if err == nil || errors.Is(err, errElsewhere) || errors.As(err, &gone) {
+	if err == nil || errors.Is(err, errElsewhere) || errors.Is(err, errStopped) || errors.As(err, &gone) {
 		return
 	}
 	a.v.unadopted.Log(a.v.log, slog.LevelWarn, time.Now(), "an allotment could not be adopted yet", slog.String("allotment", p.Allotment), slog.Any("error", err))
 }
 
 // adopt takes the four steps, from the start whenever somebody else was quicker. While another replica is at it, it waits
-// only if a caller does.
+// only if a caller does, and then only so long that others get their turns.
 func (a *adopter) adopt(ctx context.Context, id string, renew bool, run *adoption) error {
 	start, claim := time.Now(), rand.Text()
 	for {
@@ -184,7 +210,7 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool, run *adoptio
 		}
 		if past == nil { // another replica is at it, and what it makes serves us too
 			run.needed = true
-			if !a.turns.isAsked(&run.turn) {
+			if !a.turns.isAsked(&run.turn) || time.Since(start) > adoptYield {
 				return errElsewhere
 			}
 			renew = false

@@ -8,8 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/holdfast-inventory/holdfast/store"
 )
@@ -117,4 +121,93 @@ func TestOnlyTheCrowdIsTurnedAway(t *testing.T) {
 	if a.waiting != 0 {
 		t.Errorf("%d still count as waiting", a.waiting)
 	}
+}
+
+// longWalk is a Redis with so much state of an allotment that reading it takes so many calls, each of 20 ms.
+type longWalk struct {
+	Redis
+	calls   atomic.Int64 // that are left
+	renewed atomic.Int64
+}
+
+func (r *longWalk) OnDamage(func(store.Place)) {}
+
+func (r *longWalk) AdoptBegin(context.Context, store.Place, string, time.Duration, bool) (*store.Past, time.Duration, error) {
+	return &store.Past{Epoch: 1, Now: time.Now()}, 0, nil
+}
+
+func (r *longWalk) AdoptRenew(context.Context, store.Place, string, time.Duration) error {
+	r.renewed.Add(1)
+	return nil
+}
+
+func (r *longWalk) SetPlace(context.Context, store.Place) error { return nil }
+
+func (r *longWalk) Scan(ctx context.Context, _ store.Place, _ string, buckets []int, _ []string) ([]store.Part, error) {
+	if err := pause(ctx, 20*time.Millisecond); err != nil { // not a wait: the time itself is what is asked about
+		return nil, err
+	}
+	parts := make([]store.Part, len(buckets))
+	if r.calls.Add(-1) > 0 {
+		parts[0].Next = "more"
+	}
+	return parts, nil
+}
+
+func (r *longWalk) AdoptReset(context.Context, store.Place, string) error { return nil }
+
+func (r *longWalk) AdoptEnd(context.Context, store.Allotment, string, store.Counters, int64) error {
+	return nil
+}
+
+// longAdopt is an inventory with one allotment, whose adopt walks so long.
+func longAdopt(t *testing.T, calls int64) (*Inventory, *longWalk, store.Place) {
+	t.Helper()
+	p := store.Place{Allotment: "concert", Group: "concert", Buckets: 1}
+	redis := &longWalk{}
+	redis.calls.Store(calls)
+	ledger := &manySales{row: store.Allotment{Place: p, Capacity: 10, Epoch: 1}}
+	v, err := New(Options{Redis: redis, Ledger: ledger, Logger: slog.New(slog.DiscardHandler), Meters: metricnoop.NewMeterProvider()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, redis, p
+}
+
+// TestAdoptOfMuchState: it goes on for as long as it gets on, with its claim renewed. It was once given up after 30 s, and
+// began anew: an allotment with more state than could be read by then was never decided again.
+func TestAdoptOfMuchState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const calls = 6000 // 2 minutes
+		v, redis, p := longAdopt(t, calls)
+		if err := v.adopter.demand(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		if least := int64(calls * 20 * time.Millisecond / DefaultAdoptLease); redis.renewed.Load() < least {
+			t.Errorf("the claim was renewed %d times, want at least %d", redis.renewed.Load(), least)
+		}
+	})
+}
+
+// TestDrainEndsAdopts: a replica that stops does not wait for its adopts to be done, leaves none behind, and begins no more.
+func TestDrainEndsAdopts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, redis, p := longAdopt(t, 1_000_000)
+		run := v.adopter.start(p, false)
+		synctest.Wait() // it walks
+		begun := time.Now()
+		if err := v.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("stopping took %s", took)
+		}
+		if !errors.Is(run.err, store.ErrRebuilding) {
+			t.Errorf("who waited was told %v", run.err)
+		}
+		redis.calls.Store(1)
+		if err := v.adopter.demand(t.Context(), p); !errors.Is(err, errStopped) || redis.calls.Load() != 1 {
+			t.Errorf("an adopt was begun afterwards: %v", err)
+		}
+	})
 }

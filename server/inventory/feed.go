@@ -16,18 +16,34 @@ const feedBatch = 64
 func (v *Inventory) applyFeed(ctx context.Context, p store.Place, number int64) error {
 	return v.adopted(ctx, func(ctx context.Context) error {
 		for {
-			counters, err := v.redis.Counters(ctx, []store.Place{p})
-			if err != nil {
+			err := v.feedTo(ctx, p, number)
+			if !errors.Is(err, errFeedGap) {
 				return err
 			}
-			if counters[0].Feed >= number {
-				return v.forgetFeed(ctx, p, counters[0].Epoch, counters[0].Feed)
-			}
-			if err := v.applyNext(ctx, p, counters[0].Feed); err != nil {
+			if err := v.adopter.renew(ctx, p); err != nil {
 				return err
 			}
 		}
 	})
+}
+
+// errFeedGap: the next number of a feed is missing, so the allotment must be adopted.
+var errFeedGap = errors.New("the next change is missing: the allotment must be adopted")
+
+// feedTo is applyFeed for those who do not wait for adopts: it returns AdoptNeeded or errFeedGap.
+func (v *Inventory) feedTo(ctx context.Context, p store.Place, number int64) error {
+	for {
+		counters, err := v.redis.Counters(ctx, []store.Place{p})
+		if err != nil {
+			return err
+		}
+		if counters[0].Feed >= number {
+			return v.forgetFeed(ctx, p, counters[0].Epoch, counters[0].Feed)
+		}
+		if err := v.applyNext(ctx, p, counters[0].Feed); err != nil {
+			return err
+		}
+	}
 }
 
 // applyNext applies the changes after the last one that Redis knows.
@@ -57,7 +73,7 @@ func (v *Inventory) missing(ctx context.Context, p store.Place, last int64) erro
 	if err != nil || counters[0].Feed > last {
 		return err
 	}
-	return v.adopter.renew(ctx, p)
+	return errFeedGap
 }
 
 // forgetFeed deletes what is applied. A server under another epoch than the ledger's has no say.

@@ -81,7 +81,7 @@ type Inventory struct {
 	snapshots  *snapshots
 	metrics    *metrics
 
-	unfinished, unended, unadopted seldom.Line
+	unfinished, unended, unadopted, unhinted seldom.Line
 
 	detached group // confirms past the point of no return
 }
@@ -121,6 +121,10 @@ func (v *Inventory) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { v.keepRunning(ctx, "supervisor", v.supervisor.run) })
 	loops.Go(func() { v.keepRunning(ctx, "feed", v.supervisor.feed) })
+	loops.Go(func() { v.keepRunning(ctx, "hints", v.supervisor.hint) })
+	for range passWorkers {
+		loops.Go(func() { v.keepRunning(ctx, "adopts", v.supervisor.tend) })
+	}
 	if !v.o.WithoutSweep {
 		loops.Go(func() { v.keepRunning(ctx, "sweeper", v.sweeper.run) })
 	}
@@ -153,12 +157,14 @@ func (v *Inventory) recovered(what string, f func() error) (err error) {
 	return f()
 }
 
-// Drain waits, until ctx ends, for the confirms that are past the point of no return, and for adopts. Run is to have ended, since it
-// begins more of both. What is still under way then is ended by another replica's supervisor.
+// Drain waits, until ctx ends, for the confirms that are past the point of no return, and then ends the adopts, which may have much
+// left to do. Run is to have ended, since it begins more of both. What is still under way then is ended by another replica's supervisor.
 func (v *Inventory) Drain(ctx context.Context) error {
-	if err := v.detached.wait(ctx); err != nil {
+	defer v.adopter.stop()
+	if err := v.detached.wait(ctx); err != nil { // some may have to wait for an adopt
 		return fmt.Errorf("confirms still under way: %w", err)
 	}
+	v.adopter.stop()
 	if err := v.adopter.wait(ctx); err != nil {
 		return fmt.Errorf("adopts still under way: %w", err)
 	}

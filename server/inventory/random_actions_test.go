@@ -284,13 +284,19 @@ func (s *story) adoptAnew(allotment string) action {
 func (s *story) supervise() action {
 	return func(ctx context.Context, r *life) (string, error) {
 		for _, id := range s.allotments {
-			// Errors are as in the loop: next time.
-			if row, err := r.o.Background.Allotment(ctx, id); err == nil {
-				r.supervisor.turn(map[string]*store.Allotment{id: &row})
-				r.supervisor.look(ctx, row.Place, &row)
-				r.sweeper.sweep(ctx, id)
-				_ = r.applyFeed(ctx, row.Place, row.Feed)
+			row, err := r.o.Background.Allotment(ctx, id)
+			if err != nil {
+				continue // as in the loop: next time
 			}
+			r.supervisor.turn(map[string]*store.Allotment{id: &row})
+			r.supervisor.look(ctx, row.Place, &row)
+			select {
+			case p := <-r.supervisor.unadopted:
+				r.supervisor.tendOne(ctx, p)
+			default:
+			}
+			r.sweeper.sweep(ctx, id)
+			_ = r.applyFeed(ctx, row.Place, row.Feed)
 		}
 		forever := context.WithoutCancel(ctx)
 		return "supervise", errors.Join(r.detached.wait(forever), r.adopter.wait(forever))

@@ -36,7 +36,9 @@ type rebuild struct {
 
 func (r *rebuild) run(ctx context.Context) error {
 	p := r.row.Place
-	if err := r.v.redis.SetPlace(ctx, p); err != nil {
+	if p.Group != p.Allotment {
+		r.v.supervisor.setHint(ctx, p) // perhaps on another master, and this one need not wait for that
+	} else if err := r.v.redis.SetPlace(ctx, p); err != nil {
 		return err
 	}
 	failpoint.Hit("adopt-after-begin")
@@ -103,14 +105,14 @@ func (r *rebuild) survivors(ctx context.Context) error {
 func (r *rebuild) sales(ctx context.Context) error {
 	id := r.row.Place.Allotment
 	r.recent = map[string]store.Outcome{}
-	for after, since := id+".", time.Now().Add(-r.v.o.Retention); ; {
+	for after, since := "", time.Now().Add(-r.v.o.Retention); ; {
 		outcomes, err := r.v.o.Background.RecentOutcomes(ctx, id, since, after, lookupBatch)
 		if err != nil {
 			return err
 		}
 		for _, o := range outcomes {
 			r.recent[o.ID.Tag] = o
-			after = o.ID.String()
+			since, after = o.DecidedAt, o.ID.String()
 		}
 		if len(outcomes) < lookupBatch {
 			break

@@ -22,8 +22,10 @@ const (
 	idleMost     = time.Minute      // but each so often
 	lookRounds   = 20               // of work at one allotment in one look
 	lookPatience = 5 * time.Second  // with one allotment
+	queueMost    = 1000             // allotments that wait to be adopted; more are found again by the next pass
 	dueMost      = 256              // pieces of work of each kind in one round
 	offForGood   = 10 * time.Second // a difference that stands so long is repaired
+	hintEvery    = time.Minute      // between two settings of a grouped allotment's hint
 	// overdueKept is how long a confirm whose lease was out counts as overdue: between two claims that do not end it, its lease
 	// looks as if all were well.
 	overdueKept = 3 * passEvery
@@ -35,12 +37,14 @@ const (
 type supervisor struct {
 	v *Inventory
 
-	mu       sync.Mutex
-	watched  map[string]*watch
-	left     map[string]bool // retired allotments that have left Redis; of rows only
-	ledgerUp bool
-	clocks   clocks
-	hot      hot
+	mu        sync.Mutex
+	watched   map[string]*watch
+	left      map[string]bool // retired allotments that have left Redis; of rows only
+	ledgerUp  bool
+	clocks    clocks
+	hot       hot
+	unadopted chan store.Place // found by looks, which do not wait for them
+	hints     chan store.Place // whose hint is to be set
 
 	known   map[string]*store.Allotment // rows, as of knownAt; of the loop alone
 	knownAt time.Time
@@ -61,6 +65,8 @@ type watch struct {
 	overdueSeen       time.Time     // when that was found
 	lapsed            time.Duration // how long the first deadline had passed of which a hold still had its units
 	adopt             bool          // nothing is decided before it has been adopted
+	queued            bool          // it is among the unadopted, and no pass looks at it
+	hinted            time.Time     // when its hint was last set, or is about to be; zero: it could not be
 }
 
 // note keeps what a look found.
@@ -78,7 +84,10 @@ func (w *watch) note(found store.Work) {
 }
 
 func newSupervisor(v *Inventory) *supervisor {
-	return &supervisor{v: v, watched: map[string]*watch{}, left: map[string]bool{}, clocks: clocks{}, ledgerUp: true}
+	return &supervisor{
+		v: v, watched: map[string]*watch{}, left: map[string]bool{}, clocks: clocks{}, ledgerUp: true,
+		unadopted: make(chan store.Place, queueMost), hints: make(chan store.Place, queueMost),
+	}
 }
 
 // run makes a pass at once and then every second.
@@ -186,7 +195,7 @@ func (s *supervisor) turn(rows map[string]*store.Allotment) []store.Place {
 	}
 	var places []store.Place
 	for id, w := range s.watched {
-		if !w.nextLook.After(now) || s.hot.isShown(id) {
+		if !w.queued && (!w.nextLook.After(now) || s.hot.isShown(id)) {
 			places = append(places, w.place)
 		}
 	}
@@ -216,7 +225,7 @@ func (s *supervisor) look(ctx context.Context, p store.Place, row *store.Allotme
 		sent := time.Now()
 		work, err := s.v.redis.Due(ctx, []store.Place{p}, dueMost)
 		if err != nil {
-			s.adopt(ctx, p, err)
+			s.adopt(p, err)
 			return
 		}
 		w := work[0]
@@ -235,23 +244,55 @@ func (s *supervisor) look(ctx context.Context, p store.Place, row *store.Allotme
 	}
 }
 
-// adopt waits for an allotment to be adopted, so that a pass adopts no more at a time than it looks at.
-func (s *supervisor) adopt(ctx context.Context, p store.Place, err error) {
-	var needed *store.AdoptNeeded
-	if errors.As(err, &needed) {
-		s.noteAdopt(p)
+// adopt has an allotment adopted if err says that it must be. It does not wait for that: an adopt takes as long as there is
+// state, and who looks at others has to be with them in time. The next look that finds it adopted tells so.
+func (s *supervisor) adopt(p store.Place, err error) {
+	if _, needed := errors.AsType[*store.AdoptNeeded](err); !needed {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.watched[p.Allotment]
+	if w == nil || w.queued {
+		return
+	}
+	w.adopt = true
+	select {
+	case s.unadopted <- p:
+		w.queued = true
+	default:
+	}
+}
+
+// tend adopts what was found unadopted, one at a time. Of these loops there are as many as looks at a time.
+func (s *supervisor) tend(ctx context.Context) {
+	for {
+		select {
+		case p := <-s.unadopted:
+			s.tendOne(ctx, p)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tendOne adopts an allotment if nobody has meanwhile. It waits for the end so long, so that not all begin at once.
+func (s *supervisor) tendOne(ctx context.Context, p store.Place) {
+	defer s.unqueue(p)
+	_, err := s.v.redis.Due(ctx, []store.Place{p}, 1)
+	if _, needed := errors.AsType[*store.AdoptNeeded](err); needed {
 		ctx, cancel := context.WithTimeout(ctx, lookPatience)
 		defer cancel()
 		s.v.adopter.tend(ctx, p) // it says itself why it fails
 	}
 }
 
-// noteAdopt notes that nothing is decided of an allotment before it has been adopted. The next look that finds it so tells otherwise.
-func (s *supervisor) noteAdopt(p store.Place) {
+// unqueue has passes look at an allotment again.
+func (s *supervisor) unqueue(p store.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.watched[p.Allotment]; w != nil {
-		w.adopt = true
+		w.queued = false
 	}
 }
 
@@ -261,8 +302,49 @@ func (s *supervisor) note(w store.Work) {
 	defer s.mu.Unlock()
 	if watched := s.watched[w.Allotment]; watched != nil {
 		watched.note(w)
+		s.remind(watched)
 	}
 	s.hot.note(w.Counters)
+}
+
+// remind has the hint of a grouped allotment set now and then: it may be on another master, which was away when it was to be
+// set, or has lost it. Any other hint is beside what it tells of, so both are lost together, and an adopt sets both.
+func (s *supervisor) remind(w *watch) {
+	if w.place.Group == w.place.Allotment || time.Since(w.hinted) < hintEvery {
+		return
+	}
+	select {
+	case s.hints <- w.place:
+		w.hinted = time.Now()
+	default:
+	}
+}
+
+// hint sets hints, one after the other: those of a master that is away keep nothing but each other waiting.
+func (s *supervisor) hint(ctx context.Context) {
+	for {
+		select {
+		case p := <-s.hints:
+			s.setHint(ctx, p)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// setHint sets a hint. If that fails, the next look has it tried again.
+func (s *supervisor) setHint(ctx context.Context, p store.Place) {
+	err := s.v.redis.SetPlace(ctx, p)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	s.v.unhinted.Log(s.v.log, slog.LevelWarn, time.Now(), "the key that tells an allotment's group is not set yet: a replica that is started while Postgres is down would not know it",
+		slog.String("allotment", p.Allotment), slog.Any("error", err))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.watched[p.Allotment]; w != nil {
+		w.hinted = time.Time{}
+	}
 }
 
 // judge looks at the numbers.
@@ -358,7 +440,14 @@ func (s *supervisor) feedOne(ctx context.Context, id string) {
 	defer cancel()
 	row, err := s.v.o.Background.Allotment(timed, id)
 	if err == nil && !row.Retired {
-		err = s.v.applyFeed(timed, row.Place, row.Feed)
+		err = s.v.feedTo(timed, row.Place, row.Feed)
+	}
+	if _, needed := errors.AsType[*store.AdoptNeeded](err); needed {
+		s.adopt(row.Place, err) // which counts what the feed has
+		return
+	}
+	if errors.Is(err, errFeedGap) {
+		s.v.adopter.start(row.Place, true)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.v.log.Warn("the feed of an allotment is not applied yet", slog.String("allotment", id), slog.Any("error", err))

@@ -76,7 +76,7 @@ func TestSums(t *testing.T) {
 	late := found("b")
 	late.NextLapse, late.Confirms = now.Add(-7*time.Second), make([]store.HoldID, 2)
 	s.note(late)
-	s.noteAdopt(store.Place{Allotment: "a"})
+	s.adopt(store.Place{Allotment: "a"}, &store.AdoptNeeded{})
 	s.watched["a"].off, s.watched["a"].offSince = -5, now.Add(-time.Minute)
 	for id, look := range map[string]time.Duration{"a": 9 * time.Second, "b": -time.Minute} {
 		s.watched[id].nextLook = now.Add(-look)

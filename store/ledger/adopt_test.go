@@ -211,21 +211,23 @@ func TestRecentOutcomes(t *testing.T) {
 	f.settle(order("x", line("show-2", 1, 1)))
 	f.exec(f.connect(), `update outcomes set decided_at = decided_at - interval '2 days' where quantity = 1 and order_id like 'order-%'
 		and hold_id in (select hold_id from outcomes where order_id = any($1))`, []string{"order-3", "order-4"})
+	f.exec(f.connect(), `update outcomes set decided_at = (select min(decided_at) from outcomes where order_id = 'order-6')
+		where order_id = any($1) and quantity = 1`, []string{"order-7", "order-8", "order-9"}) // by one transaction
 	got := map[string]bool{}
-	last := ""
+	since, last := time.Now().Add(-24*time.Hour), ""
 	for {
-		page, err := f.RecentOutcomes(t.Context(), show, time.Now().Add(-24*time.Hour), last, 4)
+		page, err := f.RecentOutcomes(t.Context(), show, since, last, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, o := range page {
-			if o.ID.String() <= last || o.ID.Allotment != show {
-				t.Errorf("%s after %s", o.ID, last)
+			if o.DecidedAt.Before(since) || o.DecidedAt.Equal(since) && o.ID.String() <= last || o.ID.Allotment != show {
+				t.Errorf("%s of %s after %s of %s", o.ID, o.DecidedAt, last, since)
 			}
-			last = o.ID.String()
+			since, last = o.DecidedAt, o.ID.String()
 			got[fmt.Sprintf("%s %v", o.RequestID, o.Verdict.Kind)] = true
 		}
-		if len(page) < 4 {
+		if len(page) < 3 {
 			break
 		}
 	}
@@ -236,4 +238,65 @@ func TestRecentOutcomes(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
+}
+
+// TestRecentOutcomesCostsWhatItReturns: a page reads no more of the table than it returns, wherever it begins and however
+// much is recent, there or at other allotments, whether its plan was made for its values or for any. Else an adopt that reads
+// all pages would take a time that rises with the square of the sales.
+func TestRecentOutcomesCostsWhatItReturns(t *testing.T) {
+	t.Parallel()
+	f := setup(t, recentRows)
+	conn := f.connect()
+	for _, id := range []string{show, "after", "zoo"} { // the others' hold ids are in front of ours and behind
+		if id != show {
+			f.create(id, recentRows)
+		}
+		f.exec(conn, `insert into outcomes (hold_id, allotment_id, verdict, kind, buyer_id, request_id, order_id, quantity, held, cart,
+				token_epoch, token_sequence, decided_at)
+			select $1 || '.' || md5(n::text), $1, 'SOLD', 'SALE', 'buyer-' || n, 'request', 'order-' || n, 1, 1, '', 1, n,
+				now() - (n / 100) * interval '1 second' from generate_series(1, $2::int) n`, id, recentRows)
+	}
+	f.exec(conn, `update allotments set sold = $1`, recentRows)
+	f.exec(conn, `analyze outcomes`)
+	f.exec(conn, `prepare page (text, timestamptz, text, bigint) as `+selectRecent)
+	const limit = 1000
+	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+		f.exec(conn, `set plan_cache_mode = `+mode)
+		for _, begin := range []float64{0, 0.5, 1} { // of all that is recent
+			at := time.Duration((1 - begin) * recentRows / 100 * float64(time.Second))
+			var plan []planned
+			err := conn.QueryRow(t.Context(), fmt.Sprintf(`explain (analyze, format json) execute page ('%s', now() - interval '%d seconds', '', %d)`,
+				show, int(at.Seconds()), limit)).Scan(&plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if read := plan[0].Plan.read(); read > 2*limit {
+				t.Errorf("%s: the page that begins at %v of all reads %v rows", mode, begin, read)
+			}
+		}
+	}
+}
+
+const recentRows = 20_000
+
+// planned is what EXPLAIN ANALYZE tells of a statement.
+type planned struct{ Plan planNode }
+
+type planNode struct {
+	Rows    float64 `json:"Actual Rows"`
+	Removed float64 `json:"Rows Removed by Filter"`
+	Loops   float64 `json:"Actual Loops"`
+	Plans   []planNode
+}
+
+// read is how many rows were read from the table or its index.
+func (n planNode) read() float64 {
+	if len(n.Plans) == 0 {
+		return (n.Rows + n.Removed) * n.Loops
+	}
+	var all float64
+	for _, below := range n.Plans {
+		all += below.read()
+	}
+	return all
 }

@@ -10,9 +10,11 @@ import (
 )
 
 const (
+	// selectRecent reads in the order of outcomes_by_time, so that each page costs what it holds: in the order of the hold ids,
+	// each would sort all that are recent, or pass over all that are not.
 	selectRecent = `select ` + outcomeColumns + ` from outcomes
-		where allotment_id = $1::text and decided_at >= $2::timestamptz and hold_id > $3::text
-		order by hold_id limit $4::bigint`
+		where allotment_id = $1::text and decided_at >= $2::timestamptz and (decided_at, hold_id) > ($2::timestamptz, $3::text)
+		order by decided_at, hold_id limit $4::bigint`
 	selectTotals = `select o.buyer_id, (sum(o.quantity) - coalesce(sum(c.quantity), 0))::bigint
 		from outcomes o
 		left join (select hold_id, sum(quantity) as quantity from cancellations

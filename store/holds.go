@@ -225,7 +225,7 @@ type Places interface {
 
 // Events tells of lapsed holds as Redis announces them. They are hints: late, repeated, or lost.
 type Events interface {
-	// Listen calls lapsed for each announced hold, and gap whenever announcements may have been
-	// lost. Both must return at once. It ends with ctx.
-	Listen(ctx context.Context, lapsed func(HoldID), gap func())
+	// Listen calls lapsed for each announced hold, and gap when it hears announcements of which it may have missed some before,
+	// with what says whether a place is one of those. Both must return at once. It ends with ctx.
+	Listen(ctx context.Context, lapsed func(HoldID), gap func(at func(Place) bool))
 }

@@ -26,22 +26,31 @@ func newSettingsAudit(settings func(context.Context) (bad, weak []string, err er
 	return &settingsAudit{instruments: i, settings: settings, unfit: unfit}, nil
 }
 
-// look returns what is bad, and warns of each weakness that was not there at the last look.
+// look returns what is bad, and warns of each weakness that was not there at the last look. An error: a server could not be
+// asked; what was found there before is taken to stand.
 func (s *settingsAudit) look(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	bad, weak, err := s.settings(ctx)
 	if err != nil {
-		return bad, err // of what could not be asked nothing new is known
+		bad, weak = append(bad, s.bad...), append(weak, s.weak...)
 	}
+	bad, weak = distinct(bad), distinct(weak)
 	for _, text := range weak {
 		if !slices.Contains(s.weak, text) {
 			s.log.Warn("redis settings", "weak", text)
 		}
 	}
 	s.weak = weak
-	s.unfit.Record(ctx, int64(len(bad)))
-	return bad, nil
+	if err == nil || len(bad) > 0 { // else nothing is known
+		s.unfit.Record(ctx, int64(len(bad)))
+	}
+	return bad, err
+}
+
+// distinct are the texts in order, each once.
+func distinct(texts []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(texts)))
 }
 
 // run looks now and then. A bad setting is an error in the log; taking every replica out of service for it would not mend it.
@@ -59,8 +68,8 @@ func (s *settingsAudit) run(ctx context.Context) {
 }
 
 func (s *settingsAudit) again(ctx context.Context) {
-	bad, err := s.look(ctx)
-	if err != nil || slices.Equal(bad, s.bad) {
+	bad, _ := s.look(ctx) // what could not be asked is told by the watch of the stores
+	if slices.Equal(bad, s.bad) {
 		return
 	}
 	s.bad = bad

@@ -35,6 +35,7 @@ func TestSettingsAudit(t *testing.T) {
 		{[]string{"policy"}, nil, "level=ERROR", 1, 1},
 		{[]string{"policy"}, nil, "level=ERROR", 1, 1},
 		{nil, store.ErrUnavailable, "level=ERROR", 1, 1},
+		{[]string{"fsync"}, store.ErrUnavailable, "level=ERROR", 2, 2}, // at another than the one that cannot be asked
 		{[]string{"policy", "fsync"}, nil, "level=ERROR", 2, 2},
 		{nil, nil, "as they should be again", 1, 0},
 		{nil, nil, "as they should be again", 1, 0},

@@ -142,9 +142,10 @@ func (s *sweeper) sweep(ctx context.Context, id string) {
 	if errors.As(err, &no) || ctx.Err() != nil { // no such allotment
 		return
 	}
+	// Whoever asks for it has it adopted, and else the supervisor, who takes so many at a time: after a failover that is every
+	// allotment. The look that finds it adopted notes its next deadline anew.
 	var needed *store.AdoptNeeded
-	if errors.As(err, &needed) { // who adopts it notes it anew
-		s.v.adopter.start(p, false)
+	if errors.As(err, &needed) {
 		return
 	}
 	s.note(id, sweepRetry)
@@ -167,10 +168,12 @@ func (s *sweeper) hint(id store.HoldID) {
 	}
 }
 
-// gap looks at every allotment at once: announcements may have been lost.
-func (s *sweeper) gap() {
+// gap looks at once at every allotment of which announcements may have been lost.
+func (s *sweeper) gap(at func(store.Place) bool) {
 	for _, p := range s.v.places.all() {
-		s.note(p.Allotment, 0)
+		if at(p) {
+			s.note(p.Allotment, 0)
+		}
 	}
 }
 

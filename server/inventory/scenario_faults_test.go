@@ -177,7 +177,7 @@ func (l faultyLedger) Applied(ctx context.Context, allotment string, epoch, numb
 type announcer struct {
 	mu       sync.Mutex
 	lapsed   []func(store.HoldID)
-	gap      []func()
+	gap      []func(func(store.Place) bool)
 	released int // calls that announcements led to
 }
 
@@ -188,7 +188,7 @@ func (a *announcer) reconnect() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, gap := range a.gap {
-		gap()
+		gap(func(store.Place) bool { return true })
 	}
 }
 
@@ -215,7 +215,7 @@ type announced struct {
 	a *announcer
 }
 
-func (r announced) Listen(ctx context.Context, lapsed func(store.HoldID), gap func()) {
+func (r announced) Listen(ctx context.Context, lapsed func(store.HoldID), gap func(func(store.Place) bool)) {
 	r.a.mu.Lock()
 	r.a.lapsed, r.a.gap = append(r.a.lapsed, lapsed), append(r.a.gap, gap)
 	r.a.mu.Unlock()

@@ -112,11 +112,14 @@ func TestNoServer(t *testing.T) {
 }
 
 // evalsha is how many scripts the server has run, for whomever: a test that counts has a server of its own.
-func (f *fixture) evalsha() int {
+func (f *fixture) evalsha() int { return f.calls("evalsha") }
+
+// calls is how often the server has run a command.
+func (f *fixture) calls(command string) int {
 	f.t.Helper()
 	info, err := f.raw.Info(context.Background(), "commandstats").Result()
 	must(f.t, err)
-	_, rest, _ := strings.Cut(info, "cmdstat_evalsha:calls=")
+	_, rest, _ := strings.Cut(info, "cmdstat_"+command+":calls=")
 	calls := 0
 	_, _ = fmt.Sscanf(rest, "%d,", &calls)
 	return calls

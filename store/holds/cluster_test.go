@@ -54,6 +54,9 @@ func TestCluster(t *testing.T) {
 	var all []store.HoldID
 	for i := range c.Masters {
 		p := f.opened(onMaster(t, c, i, 0), 10)
+		if n := l.gapsAt(p); n != 1 {
+			t.Errorf("%d gaps say that they are of what is at the master of %s, want its own", n, p.Group)
+		}
 		second := store.Place{Allotment: p.Group + "-second", Group: p.Group, Buckets: 4}
 		f.openAt(second, 10, 1)
 		must(t, f.SetPlace(f.ctx(), second))

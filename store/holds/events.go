@@ -27,8 +27,11 @@ const (
 
 var errDeaf = errors.New("the canary's expiry was not announced: notifications are off, or the link is dead")
 
+// errNoCanary: whether the subscription hears is not known. It is made anew all the same, as the link may be dead.
+var errNoCanary = errors.New("the canary could not be set")
+
 // Listen implements store.Events. Each master announces what lapses on it, and nothing else does.
-func (s *Store) Listen(ctx context.Context, lapsed func(store.HoldID), gap func()) {
+func (s *Store) Listen(ctx context.Context, lapsed func(store.HoldID), gap func(at func(store.Place) bool)) {
 	var listeners sync.WaitGroup
 	defer listeners.Wait()
 	running := map[*node]context.CancelFunc{}
@@ -40,7 +43,7 @@ func (s *Store) Listen(ctx context.Context, lapsed func(store.HoldID), gap func(
 			}
 			own, stop := context.WithCancel(ctx)
 			running[n] = stop
-			listeners.Go(func() { s.listenTo(own, n, lapsed, gap) })
+			listeners.Go(func() { s.listenTo(own, n, lapsed, func() { gap(s.isAt(n)) }) })
 		}
 		for n, stop := range running {
 			if !slices.Contains(masters, n) {
@@ -55,6 +58,14 @@ func (s *Store) Listen(ctx context.Context, lapsed func(store.HoldID), gap func(
 	}
 	for _, stop := range running {
 		stop()
+	}
+}
+
+// isAt says of a place whether it is at this server.
+func (s *Store) isAt(n *node) func(store.Place) bool {
+	return func(p store.Place) bool {
+		to, err := s.fleet.route(p.Group)
+		return err == nil && to == n
 	}
 }
 
@@ -109,7 +120,8 @@ func enableEvents(ctx context.Context, client *redis.Client) error {
 	return nil
 }
 
-// listen holds one subscription until it fails or is deaf.
+// listen holds one subscription until it fails or is deaf. What was missed before it can be told only once it is known to hear:
+// so there is one gap for each time of deafness, however often it subscribes meanwhile, and none at all where notifications are off.
 func (s *Store) listen(ctx context.Context, n *node, lapsed func(store.HoldID), alive, gap func()) error {
 	channel := fmt.Sprintf("__keyevent@%d__:expired", s.database)
 	sub := n.client.Subscribe(ctx, channel)
@@ -117,19 +129,22 @@ func (s *Store) listen(ctx context.Context, n *node, lapsed func(store.HoldID), 
 	if _, err := sub.ReceiveTimeout(ctx, listenTick); err != nil {
 		return fmt.Errorf("subscribe to %s: %w", channel, err)
 	}
-	gap()
 	keys := s.fleet.keysOn(n, canaryKey(rand.Text()))
 	if len(keys) == 0 {
 		return fmt.Errorf("%s has no slots", n.addr)
 	}
 	canary := keys[0]
-	heard, looked := time.Now(), time.Time{}
+	heard, looked, proven := time.Now(), time.Time{}, false
+	var unsung error
 	for ctx.Err() == nil {
 		if time.Since(looked) >= listenTick {
-			s.singCanary(ctx, n, canary)
+			unsung = s.singCanary(ctx, n, canary)
 			looked = time.Now()
 		}
 		if time.Since(heard) > listenSilent {
+			if unsung != nil {
+				return fmt.Errorf("%w: %w", errNoCanary, unsung)
+			}
 			return errDeaf
 		}
 		message, err := sub.ReceiveTimeout(ctx, listenTick)
@@ -143,10 +158,14 @@ func (s *Store) listen(ctx context.Context, n *node, lapsed func(store.HoldID), 
 		event, ok := message.(*redis.Message)
 		switch {
 		case !ok: // subscribed anew under the hood
-			gap()
+			proven = false
 		case event.Payload == canary:
 			heard = time.Now()
 			alive()
+			if !proven {
+				proven = true
+				gap()
+			}
 		default:
 			if id, ours := markerHold(event.Payload); ours {
 				lapsed(id)
@@ -159,11 +178,11 @@ func (s *Store) listen(ctx context.Context, n *node, lapsed func(store.HoldID), 
 // singCanary reads the canary of the last tick, which makes Redis notice that it has expired (by
 // itself that can take minutes among many keys), and sets it anew. So a Redis that refuses to write is noticed while nobody asks
 // for anything, too.
-func (s *Store) singCanary(ctx context.Context, n *node, key string) {
+func (s *Store) singCanary(ctx context.Context, n *node, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, listenTick)
 	defer cancel()
 	var set *redis.StatusCmd
-	_, err := n.client.Pipelined(ctx, func(p redis.Pipeliner) error { // a failure shows as silence
+	_, err := n.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.Get(ctx, key)
 		set = p.Set(ctx, key, 1, listenTick/2)
 		return nil
@@ -172,4 +191,5 @@ func (s *Store) singCanary(ctx context.Context, n *node, key string) {
 		err = own // that there was nothing to read is no failure
 	}
 	s.report(n, "canary", err)
+	return err
 }

@@ -23,6 +23,7 @@ type listener struct {
 	gap   atomic.Int64
 	mu    sync.Mutex
 	heard map[store.HoldID]int
+	at    []func(store.Place) bool // of the gaps
 }
 
 func (f *fixture) listen1() *listener {
@@ -35,7 +36,12 @@ func (f *fixture) listen1() *listener {
 			l.mu.Lock()
 			l.heard[id]++
 			l.mu.Unlock()
-		}, func() { l.gap.Add(1) })
+		}, func(at func(store.Place) bool) {
+			l.gap.Add(1)
+			l.mu.Lock()
+			l.at = append(l.at, at)
+			l.mu.Unlock()
+		})
 	}()
 	f.t.Cleanup(func() {
 		cancel()
@@ -63,6 +69,17 @@ func (l *listener) hears(ids ...store.HoldID) {
 	})
 }
 
+// subscribes waits until the server has been subscribed to n times.
+func (f *fixture) subscribes(n int) {
+	f.t.Helper()
+	storetest.Eventually(f.t, 2*patience, func() error {
+		if got := f.calls("subscribe"); got < n {
+			return fmt.Errorf("subscribed %d times, want %d", got, n)
+		}
+		return nil
+	})
+}
+
 // gaps waits until gap was called n times.
 func (l *listener) gaps(n int64) {
 	l.f.t.Helper()
@@ -72,6 +89,18 @@ func (l *listener) gaps(n int64) {
 		}
 		return nil
 	})
+}
+
+// gapsAt is how many gaps were at the server that a place is at.
+func (l *listener) gapsAt(p store.Place) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, at := range l.at {
+		if at(p) {
+			n++
+		}
+	}
+	return n
 }
 
 func (f *fixture) hears(l *listener, name string) {
@@ -186,6 +215,27 @@ func TestEventsAreSwitchedOn(t *testing.T) {
 	if n := f.logs.count("cannot set"); n != 0 {
 		t.Errorf("warned that it cannot be set:\n%s", f.logs)
 	}
+}
+
+// A deaf time is one gap, however often it is subscribed meanwhile, and is told when it is over. What makes it deaf is said:
+// a server without memory refuses the canary (P32).
+func TestGapAfterADeafTime(t *testing.T) {
+	t.Parallel()
+	server := storetest.NewRedis(t, local.RedisOptions{ExtraArgs: []string{"--hz", "100"}})
+	f := setup(t, 100, onRedis(server.URL()))
+	l := f.listen1()
+	l.gaps(1)
+	must(t, f.raw.ConfigSet(f.ctx(), "maxmemory", "1").Err())
+	f.subscribes(4)
+	if n := l.gap.Load(); n != 1 {
+		t.Errorf("gap was called %d times, want once, when it was first heard", n)
+	}
+	if f.logs.count("the canary could not be set") != 1 || f.logs.count("OOM") == 0 {
+		t.Errorf("why it is deaf is not said once:\n%s", f.logs)
+	}
+	must(t, f.raw.ConfigSet(f.ctx(), "maxmemory", "0").Err())
+	f.hears(l, "after")
+	l.gaps(2)
 }
 
 // link is a proxy that can go deaf: it keeps connections, and swallows what comes.

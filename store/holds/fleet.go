@@ -26,10 +26,10 @@ const (
 // node is one Redis server and the connections to it. When it is no longer master they are closed, and calls on
 // them fail; if it comes back, it does so as another node.
 type node struct {
-	addr   string
-	client *redis.Client
-	closed chan struct{}
-	silent atomic.Bool // it has not answered the last batch
+	addr    string
+	client  *redis.Client
+	closed  chan struct{}
+	silence silence
 	// evicted is how many keys it has evicted since it started, as of the last look at its settings.
 	evicted atomic.Int64
 	// memory is as of that look; nil: there was none.

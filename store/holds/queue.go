@@ -40,8 +40,18 @@ type flow struct{ script, group string }
 // do queues o and waits for its result. The result is that of this call alone: nothing is retried
 // but a call that Redis refused to run because it did not know the script.
 func (s *Store) do(ctx context.Context, l lane, o *op) error {
+	n, err := s.serverOf(o)
+	if err != nil {
+		return err
+	}
+	if l != laneUpkeep && n.silence.begun() {
+		// Behind a batch that ends without an answer it would wait for a second one's. A decision has less time anyway.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.timeout*9/8)
+		defer cancel()
+	}
 	o.ctx, o.done = ctx, make(chan struct{})
-	if err := s.enqueue(l, o); err != nil {
+	if err := s.enqueue(l, n, o); err != nil {
 		return err
 	}
 	if err := budget.Wait(ctx, o.done); err != nil {
@@ -53,17 +63,24 @@ func (s *Store) do(ctx context.Context, l lane, o *op) error {
 	return gates(o)
 }
 
-func (s *Store) enqueue(l lane, o *op) error {
+// serverOf is the one in front of which o waits.
+func (s *Store) serverOf(o *op) (*node, error) {
+	if o.to != nil {
+		return o.to, nil
+	}
+	return s.fleet.route(o.places[0].Group)
+}
+
+// enqueue puts o into a lane in front of n. Of a server that is known to be silent a lane has one batch under way, which finds out
+// when it answers again, and one op that waits to be the next; who comes besides is told at once, and keeps nothing that
+// requests for other servers need.
+func (s *Store) enqueue(l lane, n *node, o *op) error {
 	q := queue{lane: l}
 	if s.fleet.target.kind == cluster {
-		n := o.to
-		if n == nil {
-			var err error
-			if n, err = s.fleet.route(o.places[0].Group); err != nil {
-				return err
-			}
-		}
 		q.addr = n.addr
+	}
+	if n.silence.known() && s.lanes.Waiting(q) > 0 {
+		return fmt.Errorf("%w: %s does not answer", store.ErrUnavailable, n.addr)
 	}
 	if !s.lanes.Add(q, o.flow(), o) {
 		s.metrics.full.Add(context.Background(), 1, s.metrics.lanes[l])
@@ -142,7 +159,7 @@ func (s *Store) server(q queue, calls []*call) (*node, error) {
 }
 
 func (s *Store) runOn(n *node, l lane, calls []*call) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeoutOf(l, n)) // a batch belongs to many callers: none of their contexts may end it
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeoutOf(l, n, calls)) // a batch belongs to many callers: none of their contexts may end it
 	defer cancel()
 	unknown := s.send(ctx, n, calls)
 	if len(unknown) > 0 {
@@ -159,11 +176,15 @@ func (s *Store) runOn(n *node, l lane, calls []*call) {
 }
 
 // timeoutOf is that of a batch. Of a server that does not answer nobody waits longer than callers do.
-func (s *Store) timeoutOf(l lane, n *node) time.Duration {
-	if l == laneUpkeep && !n.silent.Load() {
+func (s *Store) timeoutOf(l lane, n *node, calls []*call) time.Duration {
+	switch {
+	case l != laneUpkeep || n.silence.begun():
+		return s.timeout
+	case slices.ContainsFunc(calls, func(c *call) bool { return c.script != dueScript }):
 		return max(upkeepTimeout, s.timeout)
+	default:
+		return max(lookTimeout, s.timeout)
 	}
-	return s.timeout
 }
 
 // together is what one call may do: of a cluster, what is in one slot; else what is asked of every group, as all are on
@@ -245,7 +266,7 @@ func (s *Store) send(ctx context.Context, n *node, calls []*call) (unknown []*ca
 			fail([]*call{c}, unavailable(err))
 		}
 		s.spent.note(c)
-		n.silent.Store(false)
+		n.silence.end()
 		if undecided != nil && durableScripts[c.script] {
 			fail([]*call{c}, undecided)
 		}

@@ -17,7 +17,7 @@ const (
 func (s *Store) blame(n *node, err error) {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
-		n.silent.Store(true)
+		n.silence.note(time.Now())
 		s.fleet.suspect()
 	} else if refused(err, "READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS", "MOVED", "CLUSTERDOWN") {
 		s.fleet.suspect()
@@ -52,7 +52,11 @@ func (s *Store) sendOn(l lane, o *op) bool {
 	last := o.err
 	requeue := func() {
 		o.err, o.reply, o.facts = nil, nil, nil
-		if err := s.enqueue(l, o); err != nil {
+		n, err := s.serverOf(o)
+		if err == nil {
+			err = s.enqueue(l, n, o)
+		}
+		if err != nil {
 			o.err = last
 			close(o.done)
 		}

@@ -4,25 +4,38 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // CheckSettings says what makes a server unfit (bad) and what weakens the promises (weak), each
-// with what to set, of every master. An error: one could not be asked; what was found at the others stands.
+// with what to set, of every master. All are asked at once, so that one that does not answer takes no time from the others. An error: one could not be
+// asked; what was found at the others stands.
 func (s *Store) CheckSettings(ctx context.Context) (bad, weak []string, err error) {
 	masters, _ := s.fleet.masters()
 	if len(masters) == 0 {
 		return nil, nil, unavailable(errNoMaster)
 	}
-	for _, n := range masters {
-		itsBad, itsWeak, itsErr := s.checkServer(ctx, n)
-		if itsErr != nil {
-			err = unavailable(fmt.Errorf("%s: %w", n.addr, itsErr))
+	found := make([]findings, len(masters))
+	var checks sync.WaitGroup
+	for i, n := range masters {
+		checks.Go(func() { found[i].bad, found[i].weak, found[i].err = s.checkServer(ctx, n) })
+	}
+	checks.Wait()
+	for i, n := range masters {
+		if found[i].err != nil {
+			err = unavailable(fmt.Errorf("%s: %w", n.addr, found[i].err))
 		}
-		bad, weak = append(bad, s.ofServer(n, itsBad)...), append(weak, s.ofServer(n, itsWeak)...)
+		bad, weak = append(bad, s.ofServer(n, found[i].bad)...), append(weak, s.ofServer(n, found[i].weak)...)
 	}
 	return bad, weak, err
+}
+
+// findings are of the settings of one server.
+type findings struct {
+	bad, weak []string
+	err       error
 }
 
 // ofServer names the server where there are several.

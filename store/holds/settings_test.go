@@ -42,6 +42,32 @@ func TestCheckSettings(t *testing.T) {
 	}
 }
 
+// A master that does not answer hides nothing that is wrong at the others.
+func TestCheckSettingsBesideAFrozenMaster(t *testing.T) {
+	t.Parallel()
+	c := storetest.NewRedisCluster(t, local.ClusterOptions{NodeTimeout: time.Minute})
+	for _, r := range c.Masters {
+		must(t, rawClient(t, r.URL()).ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err())
+	}
+	f := onFleet(t, c.URL())
+	masters, _ := f.fleet.masters()
+	frozen := masters[0].addr
+	for _, r := range c.Masters {
+		if r.Addr() == frozen {
+			must(t, r.Pause())
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond) // less than the client waits for one
+	defer cancel()
+	bad, _, err := f.CheckSettings(ctx)
+	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), frozen) {
+		t.Errorf("%v, want ErrUnavailable of %s", err, frozen)
+	}
+	if len(bad) != 2 || strings.Contains(strings.Join(bad, ""), frozen) {
+		t.Errorf("bad %q, want the policy of both that answer", bad)
+	}
+}
+
 func TestCheckSettingsOfFsync(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ args, bad string }{
@@ -167,8 +193,11 @@ func TestUserWithoutEvents(t *testing.T) {
 				}
 				return nil
 			})
-			if name == "off" { // subscribed anew time and again, each time with a sweep, and no more words
-				l.gaps(3)
+			if name == "off" { // subscribed anew time and again, and nobody need sweep for what could not have been heard
+				f.subscribes(3)
+				if n := l.gap.Load(); n != 0 {
+					t.Errorf("gap was called %d times, though nothing has ever been heard", n)
+				}
 			}
 			if n := f.logs.count("level=WARN"); n != 2 || f.logs.count("cannot set notify-keyspace-events") != 1 {
 				t.Errorf("want one warning of CONFIG and one of silence:\n%s", f.logs)

@@ -8,9 +8,17 @@ import (
 	"github.com/holdfast-inventory/holdfast/store"
 )
 
+const dueScript = "due"
+
+// lookTimeout is how long a look waits for an answer. Only so many look at a time, and those who look at what is on a server
+// that has just gone silent keep the looks at all others waiting.
+const lookTimeout = 500 * time.Millisecond
+
 // Due implements store.Upkeep.
 func (s *Store) Due(ctx context.Context, places []store.Place, limit int) ([]store.Work, error) {
-	o := &op{script: "due", places: places, items: len(places), bare: true, head: []any{limit}}
+	ctx, cancel := context.WithTimeout(ctx, max(lookTimeout, s.timeout))
+	defer cancel()
+	o := &op{script: dueScript, places: places, items: len(places), bare: true, head: []any{limit}}
 	if err := s.do(ctx, laneUpkeep, o); err != nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ var All = []Guard{
 	},
 	{
 		Name: "patience", Why: "a batch that Redis does not answer is given up before its callers' time is over", File: "store/holds/queue.go",
-		With: "context.WithTimeout(context.Background(), s.timeoutOf(l, n))", Without: "context.WithTimeout(context.Background(), time.Minute)",
+		With: "context.WithTimeout(context.Background(), s.timeoutOf(l, n, calls))", Without: "context.WithTimeout(context.Background(), time.Minute)",
 	},
 	{
 		Name: "trouble", Why: "trouble is never reported as a refusal", File: "server/inventory/create.go",

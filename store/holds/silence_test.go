@@ -1,0 +1,144 @@
+package holds
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/local"
+	"github.com/holdfast-inventory/holdfast/store/storetest"
+)
+
+// One stall of a busy machine does not make a server silent, however long ago it was; nor do batches that end without an answer together.
+func TestSilenceIsKnown(t *testing.T) {
+	t.Parallel()
+	var s silence
+	at := time.Now()
+	step := func(after time.Duration, begun, known bool) {
+		t.Helper()
+		at = at.Add(after)
+		s.note(at)
+		if s.begun() != begun || s.known() != known {
+			t.Errorf("begun %v, known %v, want %v, %v", s.begun(), s.known(), begun, known)
+		}
+	}
+	step(0, true, false)
+	step(silentMost-1, true, false)
+	step(1, true, true)
+	s.end()
+	if s.begun() || s.known() {
+		t.Error("still silent after an answer")
+	}
+	step(time.Hour, true, false)
+}
+
+// Of a server that is known to be silent a lane has one batch under way and one request that waits; all others are told at once.
+// Whichever lane's batch is answered ends it for all.
+func TestSilentServerKeepsNobody(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	read := func(int) error { return errOf(f.Counters(f.ctx(), []store.Place{f.place})) }
+	g := f.shut(laneCaller, read)
+	f.node0().silence.state.Store(&unanswered{since: time.Now(), known: true})
+	g.start("next", 1, read)
+	g.start("others", 20, read)
+	if n := len(g.of("next")); n != 0 {
+		t.Errorf("who waits to be next was answered: %v", g.of("next"))
+	}
+	others := g.of("others")
+	for _, err := range others {
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("one of many: %v, want ErrUnavailable", err)
+		}
+	}
+	if len(others) != 20 {
+		t.Errorf("%d of 20 were told while a batch is under way, want all", len(others))
+	}
+	f.hold("buyer", "in another lane", 1)
+	g.start("after", 20, read)
+	if n := len(g.of("after")); n != 0 {
+		t.Errorf("%d are turned away by a server that answers: %v", n, g.of("after"))
+	}
+	g.open()
+	for _, name := range []string{"first", "next", "after"} {
+		for _, err := range g.of(name) {
+			must(t, err)
+		}
+	}
+}
+
+// Who comes while a server does not answer waits no longer than one batch, though another is under way and its own time is longer:
+// so a confirm is answered in 100 ms.
+func TestNobodyWaitsForTwoBatches(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10, withTimeout(time.Second))
+	read := func(int) error { return errOf(f.Counters(f.ctx(), []store.Place{f.place})) }
+	g := f.shut(laneCaller, read)
+	f.node0().silence.note(time.Now())
+	g.call("behind", 1, read)
+	storetest.Eventually(t, patience, func() error {
+		if len(g.of("behind")) == 0 {
+			return errors.New("still waits for the batch that is under way")
+		}
+		return nil
+	})
+	if err := g.of("behind")[0]; !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+	g.open()
+}
+
+// A look gives its place to others after a while, whatever it waits for.
+func TestLooksGiveUp(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10, withTimeout(time.Second))
+	look := func(int) error { return errOf(f.Due(f.ctx(), []store.Place{f.place}, 1)) }
+	g := f.shut(laneUpkeep, look)
+	g.call("behind", 1, look)
+	storetest.Eventually(t, patience, func() error {
+		if len(g.of("behind")) == 0 {
+			return errors.New("it still waits")
+		}
+		return nil
+	})
+	g.open()
+}
+
+// F13 in a cluster: while a master is frozen, looks at what is there end, however many; when it goes on, all is as before.
+func TestClusterWithAFrozenMaster(t *testing.T) {
+	t.Parallel()
+	c := storetest.NewRedisCluster(t, local.ClusterOptions{NodeTimeout: time.Minute})
+	f := onFleet(t, c.URL(), withTimeout(500*time.Millisecond)) // the machine may be busy
+	var places []store.Place
+	for i := range c.Masters {
+		places = append(places, f.opened(onMaster(t, c, i, 0), 1_000_000))
+	}
+	frozen, err := f.fleet.route(places[0].Group)
+	must(t, err)
+	must(t, c.Masters[0].Pause())
+	look := func() error { return errOf(f.Due(f.ctx(), places[:1], 1)) }
+	storetest.Eventually(t, patience, func() error {
+		if err := look(); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("a look: %v, want ErrUnavailable", err)
+		}
+		if !frozen.silence.known() {
+			return errors.New("it is not known to be silent")
+		}
+		return nil
+	})
+	storetest.Together(1000, func(i int) {
+		if err := look(); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("a look: %v, want ErrUnavailable", err)
+		}
+		if i%10 == 0 {
+			must(t, errOf(f.createAt(places[1+i%2], fmt.Sprint("buyer-", i))))
+		}
+	})
+	c.Masters[0].Resume()
+	storetest.Eventually(t, patience, look)
+	for i, p := range places {
+		must(t, errOf(f.createAt(p, fmt.Sprint("after-", i))))
+	}
+}

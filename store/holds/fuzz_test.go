@@ -55,7 +55,9 @@ func seedReply(s status) []byte {
 func answering(t *testing.T, r *replies) *Store {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	s := &Store{timeout: time.Minute, retention: DefaultRetention, log: log, fleet: &fleet{target: &target{kind: standalone}}}
+	one := &fleet{target: &target{kind: standalone}}
+	one.view.Store(&view{masters: []*node{{addr: "none"}}})
+	s := &Store{timeout: time.Minute, retention: DefaultRetention, log: log, fleet: one}
 	s.lanes = batch.NewLanes[queue, flow](batch.Limits{Batch: batchMost, Flow: groupWeight, Lane: laneMost}, (*op).weight, func(_ queue, ops []*op) {
 		for _, c := range s.merge(ops) {
 			c.encode(0, s.retention)

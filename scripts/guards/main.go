@@ -97,7 +97,7 @@ func tests(g guards.Guard) [][]string {
 }
 
 // hanging is how go test names a test that ran when the time was over.
-var hanging = regexp.MustCompile(`(?m)^\t(Test\w+) \(\d`)
+var hanging = regexp.MustCompile(`(?m)^\t+(Test\w+) \(\d`)
 
 // failing runs go test and returns the names of the tests that failed, or did not end.
 func failing(tree string, args ...string) ([]string, error) {

@@ -139,7 +139,7 @@ var (
 	command = regexp.MustCompile(`(?:redis\.p?call\(|put\(|set = \{|writes\[#writes \+ 1\] = \{|index = \{|list = \{)\s*(?:'([A-Z]+)'|(\w+)),?\s*([^,)}]*)`)
 	// Where a key may come from: KEYS itself, or what was read from it.
 	declared = regexp.MustCompile(`^(.+ and h\.a\.(leases|ended) or )?` +
-		`(KEYS\[[^\]']+\]|(h\.)?a\.(key|deadlines|leases|ended)|(h|b|hash)\.(key|marker)|a\[index\]|key|marker|index)$`)
+		`(KEYS\[[^\]']+\]|(h\.)?a\.(key|deadlines|leases|ended)|(h|b|hash)\.(key|marker)|a\[index\]|key|marker|index|unpack\(KEYS)$`)
 	// The names under which keys are kept are set from KEYS, or passed on.
 	assigned = regexp.MustCompile(`\b(key|deadlines|leases|ended|marker) = ([^,}]+)`)
 	// The markers that flush is to set.
@@ -201,7 +201,7 @@ func TestWritesAreLast(t *testing.T) {
 	t.Parallel()
 	reads := map[string]bool{
 		"HGET": true, "HMGET": true, "HLEN": true, "HSCAN": true, "ZRANGE": true, "ZCARD": true, "ZSCORE": true,
-		"ZRANGEBYSCORE": true, "TIME": true, "INFO": true,
+		"ZRANGEBYSCORE": true, "EXISTS": true, "TIME": true, "INFO": true,
 	}
 	call := regexp.MustCompile(`redis\.(p?call)\('([A-Z]+)'`)
 	for name, text := range sources(t) {

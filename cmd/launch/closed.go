@@ -62,7 +62,10 @@ func (c *closedCommand) Validate() error {
 	return errors.Join(all...)
 }
 
-// A hold of the longest sort lasts 24 h, through three times the rounds and a minute.
+// opening is more than one allotment takes to be opened.
+const opening = 50 * time.Millisecond
+
+// A hold of the longest sort lasts 24 h, through three times the rounds, the opening of 10,000 allotments and a minute.
 const longestCount = 7 * time.Hour
 
 // counts is how long the rounds of one server take.
@@ -199,8 +202,8 @@ func (c *closedCommand) begin(ctx context.Context, b *books.Books, allotments []
 func (c *closedCommand) create(ctx context.Context, b *books.Books) error {
 	ctx, cancel := context.WithTimeout(ctx, createLimit)
 	defer cancel()
-	// No hold lapses while it is measured, with each round up to three times, and none is left for long.
-	lasts := time.Minute + 3*c.counts()
+	// No hold lapses while others are opened and it is measured, with each round up to three times, and none is left for long.
+	lasts := time.Minute + 3*c.counts() + time.Duration(c.Allotments)*opening
 	if c.Kind == "holds" {
 		return b.Create(ctx, 1_000_000_000, lasts)
 	}

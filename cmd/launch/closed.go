@@ -211,7 +211,8 @@ func (c *closedCommand) create(ctx context.Context, b *books.Books) error {
 	if err := b.Create(ctx, capacity, lasts); err != nil {
 		return err
 	}
-	_, err := b.Hold(ctx, history.Buyer{ID: "first", Request: "first", Quantity: capacity})
+	// A buyer for each: one alone would be held back by the limit for buyers, for minutes.
+	_, err := b.Hold(ctx, history.Buyer{ID: "first-" + b.Allotment, Request: "first", Quantity: capacity})
 	return err
 }
 

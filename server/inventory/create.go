@@ -47,13 +47,10 @@ func (v *Inventory) CreateHolds(ctx context.Context, buyer, request string, line
 // sortAsNamed undoes the sorting of mergeLines, so that a caller can go by the order of its own lines. A repeat may name
 // them in another order than the first request, and is answered in its own.
 func sortAsNamed(holds []store.Hold, lines []store.Line) {
-	first := make(map[string]int, len(holds))
-	for i, l := range lines {
-		if _, named := first[l.Allotment]; !named {
-			first[l.Allotment] = i
-		}
+	named := func(h store.Hold) int {
+		return slices.IndexFunc(lines, func(l store.Line) bool { return l.Allotment == h.ID.Allotment })
 	}
-	slices.SortFunc(holds, func(a, b store.Hold) int { return first[a.ID.Allotment] - first[b.ID.Allotment] })
+	slices.SortFunc(holds, func(a, b store.Hold) int { return named(a) - named(b) }) // which costs a hold alone nothing
 }
 
 func (v *Inventory) createRequest(ctx context.Context, buyer, request string, lines []store.Line) (store.CreateRequest, error) {

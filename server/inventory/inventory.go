@@ -160,11 +160,11 @@ func (v *Inventory) recovered(what string, f func() error) (err error) {
 // Drain waits, until ctx ends, for the confirms that are past the point of no return, and then ends the adopts, which may have much
 // left to do. Run is to have ended, since it begins more of both. What is still under way then is ended by another replica's supervisor.
 func (v *Inventory) Drain(ctx context.Context) error {
-	defer v.adopter.stop()
-	if err := v.detached.wait(ctx); err != nil { // some may have to wait for an adopt
+	err := v.detached.wait(ctx) // some may have to wait for an adopt
+	v.adopter.stop()
+	if err != nil {
 		return fmt.Errorf("confirms still under way: %w", err)
 	}
-	v.adopter.stop()
 	if err := v.adopter.wait(ctx); err != nil {
 		return fmt.Errorf("adopts still under way: %w", err)
 	}

@@ -37,7 +37,7 @@ type rebuild struct {
 func (r *rebuild) run(ctx context.Context) error {
 	p := r.row.Place
 	if p.Group != p.Allotment {
-		r.v.supervisor.setHint(ctx, p) // perhaps on another master, and this one need not wait for that
+		r.v.supervisor.setHint(ctx, p) // perhaps on another master: that it is away keeps this one from nothing
 	} else if err := r.v.redis.SetPlace(ctx, p); err != nil {
 		return err
 	}
@@ -133,20 +133,22 @@ func (v *Inventory) walk(ctx context.Context, p store.Place, claim string, f fun
 		if err != nil {
 			return err
 		}
-		first = last
-		switch {
-		case found > scanRecords:
-			width = max(1, width/2)
-		case found == 0:
-			width = min(2*width, scanEmpty)
-		case found < scanRecords/2:
-			width *= 2
-		}
-		if found > 0 {
-			width = min(width, scanBuckets)
-		}
+		first, width = last, nextWidth(width, found)
 	}
 	return nil
+}
+
+// nextWidth is how many hashes to walk in one call after one of so many has found so many records.
+func nextWidth(width, found int) int {
+	switch {
+	case found == 0:
+		return min(2*width, scanEmpty)
+	case found > scanRecords:
+		width = max(1, width/2)
+	case found < scanRecords/2:
+		width *= 2
+	}
+	return min(width, scanBuckets)
 }
 
 // walkBuckets walks some hashes to their end and returns how many entries it found.

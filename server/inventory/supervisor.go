@@ -265,11 +265,14 @@ func (s *supervisor) adopt(p store.Place, err error) {
 }
 
 // tend adopts what was found unadopted, one at a time. Of these loops there are as many as looks at a time.
-func (s *supervisor) tend(ctx context.Context) {
+func (s *supervisor) tend(ctx context.Context) { forEach(ctx, s.unadopted, s.tendOne) }
+
+// forEach does what is queued, one after the other, until ctx is done.
+func forEach(ctx context.Context, queued <-chan store.Place, do func(context.Context, store.Place)) {
 	for {
 		select {
-		case p := <-s.unadopted:
-			s.tendOne(ctx, p)
+		case p := <-queued:
+			do(ctx, p)
 		case <-ctx.Done():
 			return
 		}
@@ -321,16 +324,7 @@ func (s *supervisor) remind(w *watch) {
 }
 
 // hint sets hints, one after the other: those of a master that is away keep nothing but each other waiting.
-func (s *supervisor) hint(ctx context.Context) {
-	for {
-		select {
-		case p := <-s.hints:
-			s.setHint(ctx, p)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
+func (s *supervisor) hint(ctx context.Context) { forEach(ctx, s.hints, s.setHint) }
 
 // setHint sets a hint. If that fails, the next look has it tried again.
 func (s *supervisor) setHint(ctx context.Context, p store.Place) {

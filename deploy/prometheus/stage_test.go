@@ -77,6 +77,7 @@ func newStage(t *testing.T, s world.Settings) *stage {
 	g := &stage{World: w, t: t}
 	conn := g.connect()
 	g.admin, g.checkout = pb.NewAdminServiceClient(conn), pb.NewInventoryServiceClient(conn)
+	g.until("both stores are up", func(s samples) bool { return s.sum("holdfast_store_up") == 2 }) // ready says it before the first scrape may
 	return g
 }
 

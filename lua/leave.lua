@@ -14,9 +14,12 @@ local function busy()
     return a.state ~= CLOSED or a.held ~= 0 or a.confirming ~= 0 or a.shrinking ~= 0
       or a.feed ~= tonumber(ARGV[firstArg + 1]) or redis.call('ZCARD', a.ended) ~= 0
   end
-  -- Of a newer epoch than the caller knows: it was reopened since.
+  -- Of a newer epoch than the caller knows: it was reopened since. A claim whose lease is out is of an adopt that met the
+  -- retirement, and has nobody who ends it.
   local v = a.fields
-  return a.gate ~= S.ADOPT or not master or v.err or v[2] or (a.epoch or 0) > tonumber(ARGV[firstArg])
+  if a.gate ~= S.ADOPT or not master or v.err or (a.epoch or 0) > tonumber(ARGV[firstArg]) then return true end
+  local claim = redis.call('HMGET', a.key, 'adoptlease', 'adoptee')
+  return v[2] and claim[2] == identity and (whole(claim[1]) or 0) > now
 end
 
 if busy() then return reply({{S.BUSY}}) end

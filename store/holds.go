@@ -201,6 +201,9 @@ type Rebuild interface {
 	AdoptBegin(ctx context.Context, p Place, claim string, lease time.Duration, renew bool) (*Past, time.Duration, error)
 	// AdoptRenew prolongs the claim, if it is still in force.
 	AdoptRenew(ctx context.Context, p Place, claim string, lease time.Duration) error
+	// AdoptDrop gives the claim up, if it is still in force: the next need not wait for its lease. If it is unused, no other step
+	// was taken under it, and the state that was in force before it is so again.
+	AdoptDrop(ctx context.Context, p Place, claim string, unused bool) error
 	// Scan walks buckets, each from its cursor (empty: the start). With an empty claim it may be used at any
 	// time; for an adopt it removes what cannot be read.
 	Scan(ctx context.Context, p Place, claim string, buckets []int, cursors []string) ([]Part, error)

@@ -164,7 +164,7 @@ type Adoption interface {
 	// else ErrStale. If Redis knew a newer epoch or feed number, Postgres went back in time: the
 	// allotment is PAUSED and its feed number raised past the one of Redis. It deletes the feed
 	// rows, which the returned row counts. A retired allotment is ErrStale. The row is read in the same transaction.
-	RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, redisFeed int64) (Allotment, error)
+	RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, redisFeed int64) (row Allotment, wentBack bool, err error)
 	// Pause sets the state PAUSED during an adopt, if epoch is the allotment's, else ErrStale.
 	Pause(ctx context.Context, id string, epoch int64) (Allotment, error)
 	// RecentOutcomes returns up to limit outcomes decided since then, in the order of the times and then of the hold ids. Of those

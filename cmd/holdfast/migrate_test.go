@@ -50,7 +50,7 @@ func sellOne(t *testing.T, url, buyer string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.RaiseEpoch(t.Context(), "show", 0, 0, 0); err != nil {
+	if _, _, err := l.RaiseEpoch(t.Context(), "show", 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	verdicts, err := l.Settle(t.Context(), "show", store.Confirm{OrderID: "o", Lines: []store.ConfirmLine{{

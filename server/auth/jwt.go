@@ -127,8 +127,9 @@ func (v *JWTs) subject(ctx context.Context, hash [32]byte, token string) (string
 	if ok && now.Before(found.until) {
 		return found.subject, nil
 	}
+	keys := v.keys.Load()
 	var claims jwt.RegisteredClaims
-	if _, err := v.parser.ParseWithClaims(token, &claims, (*v.keys.Load()).KeyfuncCtx(ctx)); err != nil {
+	if _, err := v.parser.ParseWithClaims(token, &claims, (*keys).KeyfuncCtx(ctx)); err != nil {
 		return "", whyNot(err)
 	}
 	until := now.Add(knownFor)
@@ -140,7 +141,9 @@ func (v *JWTs) subject(ctx context.Context, hash [32]byte, token string) (string
 	if len(v.known) >= knownMost {
 		clear(v.known)
 	}
-	v.known[hash] = verified{subject: claims.Subject, until: until}
+	if v.keys.Load() == keys { // else they were replaced meanwhile, and what they verified forgotten
+		v.known[hash] = verified{subject: claims.Subject, until: until}
+	}
 	return claims.Subject, nil
 }
 

@@ -129,7 +129,7 @@ func (v *Inventory) shrink(ctx context.Context, c store.AdjustCapacity) (store.A
 	}
 	failpoint.Hit("shrink-after-begin")
 	if len(d.begun) > 0 {
-		err = v.detach(ctx, d.end)
+		err = v.ended(ctx, d)
 	}
 	row, readErr := v.ledger.Allotment(ctx, c.Allotment)
 	switch {

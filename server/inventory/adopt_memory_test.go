@@ -85,8 +85,8 @@ type manySales struct {
 
 func (l *manySales) Allotment(context.Context, string) (store.Allotment, error) { return l.row, nil }
 
-func (l *manySales) RaiseEpoch(context.Context, string, int64, int64, int64) (store.Allotment, error) {
-	return l.row, nil
+func (l *manySales) RaiseEpoch(context.Context, string, int64, int64, int64) (store.Allotment, bool, error) {
+	return l.row, false, nil
 }
 
 func (l *manySales) RecentOutcomes(_ context.Context, id string, _ time.Time, after string, limit int) ([]store.Outcome, error) {

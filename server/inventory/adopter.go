@@ -254,7 +254,18 @@ func (a *adopter) claimed(ctx context.Context, r *rebuild) error {
 	if err != nil && errors.Is(context.Cause(ctx), store.ErrStale) {
 		return store.ErrStale
 	}
+	if err != nil && !errors.Is(err, store.ErrStale) {
+		a.drop(ctx, r)
+	}
 	return err
+}
+
+// drop gives up the claim of an adopt that failed: who tries again does not wait for its lease. While nothing was changed, and
+// the epoch is as it was, what a suspicion or an operator has had shut is open again, also if Postgres is away for long.
+func (a *adopter) drop(ctx context.Context, r *rebuild) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.v.o.AdoptLease) // after which the claim counts for nothing
+	defer cancel()
+	_ = a.v.redis.AdoptDrop(ctx, r.row.Place, r.claim, !r.raised)
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -265,9 +276,6 @@ func pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// wentBack says that Redis knew more than Postgres.
-func (r *rebuild) wentBack() bool { return len(r.plan.lostSales) > 0 || r.pausedByLedger }
 
 func (r *rebuild) report(log *slog.Logger, took time.Duration) {
 	attrs := []any{
@@ -283,8 +291,8 @@ func (r *rebuild) report(log *slog.Logger, took time.Duration) {
 		log.Error("holds were ended in a rebuild: they no longer fit into the capacity",
 			slog.String("allotment", r.row.Place.Allotment), slog.Int("holds", r.plan.dropped))
 	}
-	if lost := r.plan.lostSales; r.wentBack() {
-		log.Error("Postgres has gone back in time: sales or changes that Redis knows are missing; the allotment is PAUSED until an operator resumes it",
+	if lost := r.plan.lostSales; r.wentBack {
+		log.Error("Postgres has gone back in time: sales or changes that Redis knows are missing; the allotment is PAUSED, unless it is CLOSED, until an operator resumes it",
 			slog.String("allotment", r.row.Place.Allotment), slog.Int("sales_missing", len(lost)),
 			slog.Any("holds", lost[:min(len(lost), lostLogged)]))
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -141,6 +142,8 @@ func (r *longWalk) AdoptRenew(context.Context, store.Place, string, time.Duratio
 	return nil
 }
 
+func (r *longWalk) AdoptDrop(context.Context, store.Place, string, bool) error { return nil }
+
 func (r *longWalk) SetPlace(context.Context, store.Place) error { return nil }
 
 func (r *longWalk) Scan(ctx context.Context, _ store.Place, _ string, buckets []int, _ []string) ([]store.Part, error) {
@@ -210,4 +213,59 @@ func TestDrainEndsAdopts(t *testing.T) {
 			t.Errorf("an adopt was begun afterwards: %v", err)
 		}
 	})
+}
+
+// dropped is a Redis that lets adopts begin, and notes which claims were dropped.
+type dropped struct {
+	longWalk
+	unused []bool
+}
+
+func (r *dropped) AdoptDrop(_ context.Context, _ store.Place, _ string, unused bool) error {
+	r.unused = append(r.unused, unused)
+	return nil
+}
+
+// failingLedger fails in an adopt, before the epoch is raised or after.
+type failingLedger struct {
+	manySales
+	raised error
+}
+
+func (l *failingLedger) RaiseEpoch(context.Context, string, int64, int64, int64) (row store.Allotment, wentBack bool, err error) {
+	return l.row, false, l.raised
+}
+
+func (l *failingLedger) RecentOutcomes(context.Context, string, time.Time, string, int) ([]store.Outcome, error) {
+	return nil, store.ErrUnavailable
+}
+
+// TestFailedAdoptDropsItsClaim: nobody waits for the lease of an adopt that failed. What was in force is so again only if
+// nothing was changed; a claim that was lost is another's to drop.
+func TestFailedAdoptDropsItsClaim(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		raised error
+		want   []bool
+	}{
+		{"the epoch is not raised", store.ErrUnavailable, []bool{true}},
+		{"the epoch is raised", nil, []bool{false}},
+		{"the epoch was another's", store.ErrStale, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			redis := &dropped{}
+			p := store.Place{Allotment: "concert", Group: "concert", Buckets: 1}
+			ledger := &failingLedger{manySales: manySales{row: store.Allotment{Place: p}}, raised: c.raised}
+			v, err := New(Options{Redis: redis, Ledger: ledger, Logger: slog.New(slog.DiscardHandler), Meters: metricnoop.NewMeterProvider()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := v.adopter.claimed(t.Context(), &rebuild{v: v, row: ledger.row}); err == nil {
+				t.Error("it did not fail")
+			}
+			if !slices.Equal(redis.unused, c.want) {
+				t.Errorf("dropped as unused: %v, want %v", redis.unused, c.want)
+			}
+		})
+	}
 }

@@ -71,7 +71,12 @@ func (v *Inventory) confirmed(ctx context.Context, c confirmation) (map[store.Ho
 	if len(d.begun) == 0 {
 		return d.sales, nil
 	}
-	return d.sales, v.detach(ctx, func(ctx context.Context) error {
+	return d.sales, v.ended(ctx, d)
+}
+
+// ended is the end of what has begun, whether or not the caller waits for it. One that stays open is looked at soon.
+func (v *Inventory) ended(ctx context.Context, d *drive) error {
+	return v.detach(ctx, func(ctx context.Context) error {
 		err := d.end(ctx)
 		if errors.Is(err, store.ErrResultUnknown) {
 			v.supervisor.expect(d.placedBegun())
@@ -153,9 +158,13 @@ func (d *drive) begin(ctx context.Context) error {
 			return d.keep(ctx, begun)
 		}
 		if err := d.ask(ctx, err); err != nil {
+			if errors.Is(err, store.ErrUnavailable) { // it may have begun all the same
+				d.v.supervisor.expect(d.holds)
+			}
 			return err
 		}
 	}
+	d.begun = nil // all were sold before
 	return nil
 }
 
@@ -353,6 +362,7 @@ func (v *Inventory) finish(ctx context.Context, holds []store.PlacedHold, verdic
 	err := v.adopted(ctx, func(ctx context.Context) error { return v.redis.Finish(ctx, lines) })
 	var gone *retiredError
 	if err != nil && !errors.As(err, &gone) {
+		v.supervisor.expect(holds)
 		v.unfinished.Log(v.log, slog.LevelWarn, time.Now(), "a confirm is decided but not finished; the supervisor does it",
 			slog.String("hold", holds[0].ID.String()), slog.Any("error", err))
 	}

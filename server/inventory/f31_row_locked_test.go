@@ -39,3 +39,24 @@ func TestF31RowLocked(t *testing.T) {
 	w.wantSales(a, 5)
 	w.wantStock(a, 5, 0, 5)
 }
+
+// F31 meets an adopt that an operator asked for: it cannot raise the epoch, has changed nothing, and so takes nothing away
+// from buyers. It once left the allotment shut for as long as the row was locked, or Postgres away.
+func TestF31RowLockedDuringAnAdopt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2, func(w *world) { w.lockTime = 40 * time.Millisecond })
+	a := w.open(10)
+	w.hold(a, "ann", "r1", 1)
+	release := w.lockRow(a)
+	w.forge(a, -1)
+	if found, _, err := w.next().Reconcile(w.ctx(), a, true); err == nil || !isTrouble(err) {
+		t.Errorf("Reconcile: %+v, %v; want that it cannot be done", found, err)
+	}
+	w.until(func() error {
+		_, err := w.tryHold(0, a, "bob", "r1", 1)
+		return err
+	})
+	release()
+	w.reconcile(a, true)
+	w.wantStock(a, 8, 2, 0)
+}

@@ -91,7 +91,4 @@ func (m *metrics) adopted(ctx context.Context, r *rebuild) {
 		m.adopts.Add(ctx, 1)
 	}
 	m.holdsEnded.Add(ctx, int64(r.plan.dropped))
-	if r.wentBack() {
-		m.rewinds.Add(ctx, 1)
-	}
 }

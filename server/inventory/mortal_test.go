@@ -152,6 +152,10 @@ func (m *mortalRedis) AdoptRenew(ctx context.Context, p store.Place, claim strin
 	return m.f.step(func() error { return m.Redis.AdoptRenew(ctx, p, claim, lease) })
 }
 
+func (m *mortalRedis) AdoptDrop(ctx context.Context, p store.Place, claim string, unused bool) error {
+	return m.f.step(func() error { return m.Redis.AdoptDrop(ctx, p, claim, unused) })
+}
+
 func (m *mortalRedis) Scan(ctx context.Context, p store.Place, claim string, buckets []int, cursors []string) (parts []store.Part, err error) {
 	err = m.f.step(func() error { parts, err = m.Redis.Scan(ctx, p, claim, buckets, cursors); return err })
 	return parts, err
@@ -228,9 +232,9 @@ func (m *mortalLedger) Applied(ctx context.Context, allotment string, epoch, num
 	return m.f.step(func() error { return m.Ledger.Applied(ctx, allotment, epoch, number) })
 }
 
-func (m *mortalLedger) RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, redisFeed int64) (a store.Allotment, err error) {
-	err = m.f.step(func() error { a, err = m.Ledger.RaiseEpoch(ctx, id, seen, redisEpoch, redisFeed); return err })
-	return a, err
+func (m *mortalLedger) RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, redisFeed int64) (a store.Allotment, wentBack bool, err error) {
+	err = m.f.step(func() error { a, wentBack, err = m.Ledger.RaiseEpoch(ctx, id, seen, redisEpoch, redisFeed); return err })
+	return a, wentBack, err
 }
 
 func (m *mortalLedger) Pause(ctx context.Context, id string, epoch int64) (a store.Allotment, err error) {

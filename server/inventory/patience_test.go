@@ -75,8 +75,9 @@ func (l *neighboursLedger) InRedis(ctx context.Context, _ time.Time, _ string, _
 	return rows, nil
 }
 
-func (l *neighboursLedger) RaiseEpoch(ctx context.Context, id string, _, _, _ int64) (store.Allotment, error) {
-	return l.Allotment(ctx, id)
+func (l *neighboursLedger) RaiseEpoch(ctx context.Context, id string, _, _, _ int64) (row store.Allotment, wentBack bool, err error) {
+	row, err = l.Allotment(ctx, id)
+	return row, false, err
 }
 
 func (l *neighboursLedger) Pending(_ context.Context, after string, _ int) ([]string, error) {

@@ -30,8 +30,9 @@ type rebuild struct {
 	seen   map[string]bool          // tags of the records that survive
 	recent map[string]store.Outcome // by tag: those of the retention that no survivor has had yet
 
-	plan           *plan
-	pausedByLedger bool
+	plan     *plan
+	raised   bool // the epoch is; before that, nothing is changed
+	wentBack bool // Postgres: Redis knew a newer epoch, change or sale
 }
 
 func (r *rebuild) run(ctx context.Context) error {
@@ -42,12 +43,14 @@ func (r *rebuild) run(ctx context.Context) error {
 		return err
 	}
 	failpoint.Hit("adopt-after-begin")
-	row, err := r.v.o.Background.RaiseEpoch(ctx, p.Allotment, r.row.Epoch, r.past.Epoch, r.past.Feed)
+	row, wentBack, err := r.v.o.Background.RaiseEpoch(ctx, p.Allotment, r.row.Epoch, r.past.Epoch, r.past.Feed)
 	if err != nil {
 		return err
 	}
-	r.pausedByLedger = r.row.State != store.StatePaused && row.State == store.StatePaused
-	r.row = row
+	r.row, r.raised = row, true
+	if wentBack {
+		r.rewound(ctx)
+	}
 	failpoint.Hit("adopt-after-raise")
 	r.plan = newPlan(r.row, r.past, r.v.o.Retention)
 	// Neither changes any more: the epoch is raised, and the claim keeps others out.
@@ -59,6 +62,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	}
 	r.plan.fit()
 	if len(r.plan.lostSales) > 0 {
+		r.rewound(ctx)
 		if _, err = r.v.o.Background.Pause(ctx, p.Allotment, r.row.Epoch); err != nil {
 			return err
 		}
@@ -69,6 +73,14 @@ func (r *rebuild) run(ctx context.Context) error {
 	}
 	failpoint.Hit("adopt-before-end")
 	return r.v.redis.AdoptEnd(ctx, r.row, r.claim, r.plan.counters(r.row), r.past.Sequence)
+}
+
+// rewound notes that Postgres has gone back in time. It is counted at once: if this adopt fails, the next may not see it.
+func (r *rebuild) rewound(ctx context.Context) {
+	if !r.wentBack {
+		r.v.metrics.rewinds.Add(ctx, 1)
+	}
+	r.wentBack = true
 }
 
 // survivors walks the records that Redis still has, and compares them with the ledger, so many at a time.

@@ -170,11 +170,7 @@ func (s *supervisor) turn(rows map[string]*store.Allotment) []store.Place {
 	defer s.mu.Unlock()
 	now := time.Now()
 	if rows != nil {
-		for id := range s.watched {
-			if rows[id] == nil {
-				delete(s.watched, id)
-			}
-		}
+		maps.DeleteFunc(s.watched, func(id string, w *watch) bool { return rows[id] == nil && w.expected.Before(s.knownAt) })
 		maps.DeleteFunc(s.left, func(id string, _ bool) bool { return rows[id] == nil })
 		for id, row := range rows {
 			if !row.Retired {

@@ -104,3 +104,18 @@ func TestOverdueBetweenClaims(t *testing.T) {
 		t.Errorf("%d overdue some time after the last was seen, want none", w.overdue)
 	}
 }
+
+// TestExpectedBeforeItsRow: a confirm left open in an allotment that is younger than the rows which the supervisor has read is
+// not forgotten for that.
+func TestExpectedBeforeItsRow(t *testing.T) {
+	s := newSupervisor(&Inventory{})
+	s.knownAt = time.Now()
+	s.expect([]store.PlacedHold{{Place: store.Place{Allotment: "young"}}})
+	if n := len(s.turn(map[string]*store.Allotment{})); n != 1 {
+		t.Errorf("looks at %d allotments, want 1", n)
+	}
+	s.knownAt = time.Now().Add(time.Second) // the rows are read again, and it is not among them
+	if n := len(s.turn(map[string]*store.Allotment{})); n != 0 || len(s.watched) != 0 {
+		t.Errorf("looks at %d allotments that are not there, and watches %d", n, len(s.watched))
+	}
+}

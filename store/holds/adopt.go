@@ -71,6 +71,12 @@ func (s *Store) AdoptRenew(ctx context.Context, p store.Place, claim string, lea
 	return err
 }
 
+// AdoptDrop implements store.Rebuild.
+func (s *Store) AdoptDrop(ctx context.Context, p store.Place, claim string, unused bool) error {
+	_, _, err := s.step(ctx, p, &op{script: "adopt_drop", head: []any{claim, map[bool]int{true: 1}[unused]}})
+	return err
+}
+
 // Scan implements store.Rebuild.
 func (s *Store) Scan(ctx context.Context, p store.Place, claim string, buckets []int, cursors []string) ([]store.Part, error) {
 	o := &op{

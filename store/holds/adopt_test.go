@@ -98,6 +98,7 @@ func (f *fixture) stale(claim string, h store.Hold) {
 		"AdoptKeep":  f.AdoptKeep(f.ctx(), f.place, claim, []store.Kept{{Tag: record.ID.Tag, Index: record.Index}}),
 		"AdoptWrite": f.AdoptWrite(f.ctx(), f.place, claim, []store.Record{record}, nil),
 		"buyers":     f.AdoptWrite(f.ctx(), f.place, claim, nil, []store.BuyerEntry{{Held: 1, Live: 1}}),
+		"AdoptDrop":  f.AdoptDrop(f.ctx(), f.place, claim, true),
 		"AdoptEnd":   f.AdoptEnd(f.ctx(), newAllotment(f.place, 10), claim, store.Counters{Epoch: 9, Capacity: 10}, 1),
 	} {
 		if !errors.Is(err, store.ErrStale) {
@@ -335,5 +336,27 @@ func TestAdoptNotesItsTime(t *testing.T) {
 	if records, damaged := f.survivors("claim-2"); len(records) != 9 || len(damaged) != 0 {
 		t.Errorf("a second adopt found %d records, damaged %v", len(records), damaged)
 	}
+	f.broken()
+}
+
+// A claim that is dropped keeps nobody waiting. Unused, what was in force is so again; used, nothing is before another adopt.
+func TestDroppedClaim(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	f.hold("buyer", "request", 1)
+	f.adoptBegin(f.place, "first")
+	must(t, f.AdoptDrop(f.ctx(), f.place, "first", true))
+	if got := f.counters(f.place)[0]; got.Available != 9 || got.Held != 1 {
+		t.Errorf("after an unused claim: %+v", got)
+	}
+	f.adoptBegin(f.place, "second")
+	if err := f.AdoptDrop(f.ctx(), f.place, "first", true); !errors.Is(err, store.ErrStale) {
+		t.Errorf("a claim that is over: %v, want ErrStale", err)
+	}
+	must(t, f.AdoptDrop(f.ctx(), f.place, "second", false))
+	if _, err := f.Counters(f.ctx(), []store.Place{f.place}); err == nil {
+		t.Error("in force after a claim under which it may have been changed")
+	}
+	f.adoptBegin(f.place, "third")
 	f.broken()
 }

@@ -94,6 +94,9 @@ func TestLeaveOfForeignState(t *testing.T) {
 	f.setCounter("epoch", 2)
 	f.stays("it was reopened since", 0)
 	f.setCounter("epoch", 1)
+	f.adoptBegin(f.place, "claim")
+	f.stays("it is being adopted", 0)
+	f.advance(lease) // its replica has met the retirement
 	f.leaves(0)
 
 	must(t, f.retype(base(f.place, "c")))

@@ -22,7 +22,7 @@ const (
 // RaiseEpoch implements store.Adoption. The row lock makes it wait for a sale that is being
 // written, and the row that it returns counts that sale. A CLOSED allotment stays CLOSED
 // where it would be paused: that is the stricter state.
-func (l *Ledger) RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, redisFeed int64) (store.Allotment, error) {
+func (l *Ledger) RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, redisFeed int64) (row store.Allotment, wentBack bool, err error) {
 	var a locked
 	u := unit{
 		read: func(b *pgx.Batch) { a.lock(b, id) },
@@ -37,7 +37,7 @@ func (l *Ledger) RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, re
 		},
 		write: func(b *pgx.Batch) {
 			epoch, feed, state := a.row.Epoch, a.row.Feed, a.row.State
-			if redisEpoch > epoch || redisFeed > feed { // Postgres went back in time
+			if wentBack = redisEpoch > epoch || redisFeed > feed; wentBack {
 				feed, state = max(feed, redisFeed+1), paused(state)
 			}
 			b.Queue(raiseEpoch, id, max(epoch, redisEpoch)+1, feed, int(state)).QueryRow(a.scan)
@@ -46,9 +46,9 @@ func (l *Ledger) RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, re
 		once: true, // after its own success the epoch is not the one seen
 	}
 	if err := l.transact(ctx, l.background, u, slog.String("allotment", id)); err != nil {
-		return store.Allotment{}, err
+		return store.Allotment{}, false, err
 	}
-	return a.row, nil
+	return a.row, wentBack, nil
 }
 
 func paused(s store.AllotmentState) store.AllotmentState {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -40,9 +41,12 @@ func TestRaiseEpoch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := f.RaiseEpoch(t.Context(), show, c.seen, c.redisEpoch, c.redisFeed)
+			got, wentBack, err := f.RaiseEpoch(t.Context(), show, c.seen, c.redisEpoch, c.redisFeed)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if want := strings.HasPrefix(c.name, "Redis knows"); wentBack != want {
+				t.Errorf("Postgres went back in time: %v, want %v", wentBack, want)
 			}
 			want := before
 			want.Epoch, want.EpochTime, want.Feed, want.State = c.epoch, got.EpochTime, c.feed, c.after
@@ -73,7 +77,7 @@ func TestRaiseEpochStale(t *testing.T) {
 	f := setup(t, 10)
 	f.grow(show, "r")
 	for _, seen := range []int64{0, 2} {
-		if _, err := f.RaiseEpoch(t.Context(), show, seen, 9, 9); !errors.Is(err, store.ErrStale) {
+		if _, _, err := f.RaiseEpoch(t.Context(), show, seen, 9, 9); !errors.Is(err, store.ErrStale) {
 			t.Errorf("seen %d: %v, want ErrStale", seen, err)
 		}
 	}
@@ -89,7 +93,7 @@ func TestOneAdopterWins(t *testing.T) {
 	var mu sync.Mutex
 	won := 0
 	each(20, func(int) {
-		_, err := f.RaiseEpoch(t.Context(), show, 1, 0, 0)
+		_, _, err := f.RaiseEpoch(t.Context(), show, 1, 0, 0)
 		mu.Lock()
 		defer mu.Unlock()
 		if err == nil {
@@ -167,7 +171,7 @@ func TestRetire(t *testing.T) {
 			t.Fatalf("retire: %v", err)
 		}
 	}
-	if _, err := f.RaiseEpoch(ctx, show, 1, 0, 0); !errors.Is(err, store.ErrStale) {
+	if _, _, err := f.RaiseEpoch(ctx, show, 1, 0, 0); !errors.Is(err, store.ErrStale) {
 		t.Errorf("RaiseEpoch: %v, want ErrStale: only reopening adopts", err)
 	}
 	for range 2 {

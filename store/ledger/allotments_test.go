@@ -115,7 +115,7 @@ func TestAllotmentNotFound(t *testing.T) {
 			_, _, err := f.Grow(ctx, store.Adjustment{Allotment: "none", RequestID: "r", Delta: 1})
 			return err
 		},
-		"RaiseEpoch": func() error { _, err := f.RaiseEpoch(ctx, "none", 0, 0, 0); return err },
+		"RaiseEpoch": func() error { _, _, err := f.RaiseEpoch(ctx, "none", 0, 0, 0); return err },
 		"Pause":      func() error { _, err := f.Pause(ctx, "none", 0); return err },
 		"Retire":     func() error { return f.Retire(ctx, "none", 0) },
 		"Applied":    func() error { return f.Applied(ctx, "none", 0, 0) },

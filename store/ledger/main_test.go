@@ -73,7 +73,7 @@ func (f *fixture) create(id string, capacity int64) {
 
 func (f *fixture) raise(id string, seen int64) store.Allotment {
 	f.t.Helper()
-	a, err := f.RaiseEpoch(f.t.Context(), id, seen, 0, 0)
+	a, _, err := f.RaiseEpoch(f.t.Context(), id, seen, 0, 0)
 	if err != nil {
 		f.t.Fatalf("RaiseEpoch(%s, seen %d): %v", id, seen, err)
 	}

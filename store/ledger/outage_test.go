@@ -48,7 +48,7 @@ func calls(l *Ledger) map[string]func(context.Context) error {
 			_, _, err := l.Grow(ctx, store.Adjustment{Allotment: show, RequestID: "r", Delta: 1})
 			return err
 		},
-		"RaiseEpoch": func(ctx context.Context) error { _, err := l.RaiseEpoch(ctx, show, 1, 0, 0); return err },
+		"RaiseEpoch": func(ctx context.Context) error { _, _, err := l.RaiseEpoch(ctx, show, 1, 0, 0); return err },
 		"RecentOutcomes": func(ctx context.Context) error {
 			_, err := l.RecentOutcomes(ctx, show, time.Time{}, "", 1)
 			return err

@@ -92,7 +92,7 @@ func TestLostCommitOfOtherWrites(t *testing.T) {
 		t.Errorf("UpdateRules: %v, want ErrUnavailable", err)
 	}
 	p.lose.Store(1)
-	if _, err := f.RaiseEpoch(ctx, show, 1, 0, 0); !errors.Is(err, store.ErrUnavailable) {
+	if _, _, err := f.RaiseEpoch(ctx, show, 1, 0, 0); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("RaiseEpoch: %v, want ErrUnavailable", err)
 	}
 	if a := f.allotment(show); a.Sold != 3 || a.Capacity != 15 || a.Feed != before.Feed+3 || a.Epoch != 2 {

@@ -1,0 +1,113 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/holdfast-inventory/holdfast/store"
+)
+
+// leftOpen is a Redis and a ledger of which one fails in the middle of a confirm.
+type leftOpen struct {
+	longWalk
+	begin, finish error
+}
+
+func (r *leftOpen) Place(_ context.Context, id string) (store.Place, bool, error) {
+	return store.Place{Allotment: id, Group: id, Buckets: 1}, true, nil
+}
+
+func (r *leftOpen) Begin(_ context.Context, b store.BeginRequest) ([]store.Begun, error) {
+	return []store.Begun{{Hold: store.Hold{ID: b.Holds[0].ID, State: store.Confirming, OrderID: b.OrderID}, Epoch: 1}}, r.begin
+}
+
+func (r *leftOpen) Shrink(_ context.Context, s store.ShrinkRequest) (store.Begun, error) {
+	return store.Begun{Hold: store.Hold{ID: s.ID, State: store.Confirming}, Epoch: 1}, r.begin
+}
+
+func (r *leftOpen) Finish(context.Context, []store.FinishLine) error { return r.finish }
+
+type leftOpenLedger struct {
+	manySales
+	settle error
+}
+
+func (l *leftOpenLedger) Settle(_ context.Context, _ string, c store.Confirm) ([]store.Verdict, error) {
+	return []store.Verdict{{Kind: store.VerdictSold, Sale: store.Sale{OrderID: c.OrderID}}}, l.settle
+}
+
+// TestLeftOpenIsExpected: whatever of a confirm or a shrink fails, this replica knows that it may have been left open, and
+// has a supervisor look, however idle the allotment was.
+func TestLeftOpenIsExpected(t *testing.T) {
+	down := store.ErrUnavailable
+	for _, c := range []struct {
+		name                  string
+		begin, settle, finish error
+	}{{"begin", down, nil, nil}, {"ledger", nil, down, nil}, {"finish", nil, nil, down}, {"none", nil, nil, nil}} {
+		p := store.Place{Allotment: "concert", Group: "concert", Buckets: 1}
+		redis := &leftOpen{begin: c.begin, finish: c.finish}
+		ledger := &leftOpenLedger{manySales: manySales{row: store.Allotment{Place: p}}, settle: c.settle}
+		v, err := New(Options{Redis: redis, Ledger: ledger, Logger: slog.New(slog.DiscardHandler), Meters: metricnoop.NewMeterProvider()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, change := range map[string]func() error{
+			"confirm": func() error {
+				_, err := v.ConfirmHold(t.Context(), store.ConfirmHold{ID: confirmed, OrderID: "order"})
+				return err
+			},
+			"shrink": func() error {
+				_, err := v.shrink(t.Context(), store.AdjustCapacity{Allotment: p.Allotment, RequestID: "request", Delta: -1})
+				return err
+			},
+		} {
+			v.supervisor.watched = map[string]*watch{p.Allotment: {place: p, nextLook: time.Now().Add(time.Minute)}}
+			if err := change(); (err != nil) != (c.begin != nil || c.settle != nil) {
+				t.Errorf("%s, failing: %s: %v", what, c.name, err)
+			} else if err != nil && !errors.Is(err, down) && !errors.Is(err, store.ErrResultUnknown) {
+				t.Errorf("%s, failing: %s: %v", what, c.name, err)
+			}
+			if soon := !v.supervisor.watched[p.Allotment].nextLook.After(time.Now()); soon != (c.name != "none") {
+				t.Errorf("%s, failing: %s: looked at soon: %v", what, c.name, soon)
+			}
+		}
+	}
+}
+
+// soldBefore is a ledger that knows an older epoch than Redis at first, and then that a hold was sold long ago; and its Redis has
+// no record of that any more.
+type soldBefore struct {
+	leftOpenLedger
+	redis *leftOpen
+}
+
+func (l *soldBefore) Settle(context.Context, string, store.Confirm) ([]store.Verdict, error) {
+	l.redis.begin = &store.Refusal{Reason: store.HoldNotFound, HoldID: confirmed.String()}
+	return []store.Verdict{{Kind: store.VerdictStale}}, nil
+}
+
+func (l *soldBefore) Outcomes(context.Context, string, []string) (map[string]store.Outcome, error) {
+	sold := store.Outcome{ID: confirmed, Verdict: store.Verdict{Kind: store.VerdictSold, Sale: store.Sale{ID: confirmed, OrderID: "order"}}}
+	return map[string]store.Outcome{confirmed.Tag: sold}, nil
+}
+
+var confirmed = store.NewHoldID("concert", "buyer", "request")
+
+// TestSoldWhileStale: a confirm that is told to begin again, and finds its hold sold, is done.
+func TestSoldWhileStale(t *testing.T) {
+	redis := &leftOpen{}
+	ledger := &soldBefore{redis: redis}
+	v, err := New(Options{Redis: redis, Ledger: ledger, Logger: slog.New(slog.DiscardHandler), Meters: metricnoop.NewMeterProvider()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sale, err := v.ConfirmHold(t.Context(), store.ConfirmHold{ID: confirmed, OrderID: "order"})
+	if err != nil || sale.ID != confirmed {
+		t.Errorf("%+v, %v; want the sale", sale, err)
+	}
+}

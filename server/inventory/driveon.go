@@ -22,7 +22,12 @@ func (v *Inventory) driveOn(ctx context.Context, p store.Place, ids []store.Hold
 	}
 	failpoint.Hit("claim-after-lease")
 	for _, b := range claimed {
+		name := nameOf(b)
+		if _, under := v.drives.LoadOrStore(name, true); under {
+			continue // with another hold of its cart; if that fails, this one's lease runs out again
+		}
 		v.detached.Go(func() {
+			defer v.drives.Delete(name)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.o.ConfirmTime)
 			defer cancel()
 			if err := v.recovered("supervised confirm", func() error { return v.driveOne(ctx, p, b) }); err != nil {
@@ -30,6 +35,14 @@ func (v *Inventory) driveOn(ctx context.Context, p store.Place, ids []store.Hold
 			}
 		})
 	}
+}
+
+// nameOf is the id of a hold, or of the first of its cart: after an outage the holds of a cart are due together, and one drive ends all.
+func nameOf(b store.Begun) string {
+	if b.Pinned != nil && len(b.Pinned.Cart) > 0 {
+		return b.Pinned.Cart[0].String()
+	}
+	return b.ID.String()
 }
 
 func (v *Inventory) driveOne(ctx context.Context, p store.Place, b store.Begun) error {

@@ -83,7 +83,8 @@ type Inventory struct {
 
 	unfinished, unended, unadopted, unhinted seldom.Line
 
-	detached group // confirms past the point of no return
+	detached group    // confirms past the point of no return
+	drives   sync.Map // string -> true: what supervisors bring to its end, as nameOf names it
 }
 
 // New makes an Inventory. Nothing runs until Run.

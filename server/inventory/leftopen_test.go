@@ -3,7 +3,9 @@ package inventory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,5 +111,64 @@ func TestSoldWhileStale(t *testing.T) {
 	sale, err := v.ConfirmHold(t.Context(), store.ConfirmHold{ID: confirmed, OrderID: "order"})
 	if err != nil || sale.ID != confirmed {
 		t.Errorf("%+v, %v; want the sale", sale, err)
+	}
+}
+
+// leftCart is a Redis with a cart whose confirm was left open, a hold in each allotment.
+type leftCart struct {
+	leftOpen
+	cart []store.HoldID
+}
+
+func (r *leftCart) Claim(_ context.Context, _ store.Place, ids []store.HoldID, _ time.Duration) ([]store.Begun, error) {
+	h, err := r.Get(context.Background(), store.PlacedHold{ID: ids[0]})
+	return []store.Begun{{Hold: h, Epoch: 1}}, err
+}
+
+func (r *leftCart) Get(_ context.Context, p store.PlacedHold) (store.Hold, error) {
+	return store.Hold{ID: p.ID, State: store.Confirming, OrderID: "order", Pinned: &store.Pinned{Quantity: 1, Cart: r.cart}}, nil
+}
+
+func (r *leftCart) Counters(context.Context, []store.Place) ([]store.Counters, error) {
+	return []store.Counters{{Epoch: 1}}, nil
+}
+
+// slowLedger answers a confirm when it is let.
+type slowLedger struct {
+	manySales
+	settles atomic.Int64
+	let     chan struct{}
+}
+
+func (l *slowLedger) Down() bool { return false }
+
+func (l *slowLedger) Settle(_ context.Context, _ string, c store.Confirm) ([]store.Verdict, error) {
+	l.settles.Add(1)
+	<-l.let
+	return make([]store.Verdict, len(c.Lines)), nil
+}
+
+// TestCartIsDrivenOnce: after an outage the holds of a cart are claimed together, and brought to the ledger once, with all others.
+// The next time it is brought there anew.
+func TestCartIsDrivenOnce(t *testing.T) {
+	redis, ledger := &leftCart{}, &slowLedger{let: make(chan struct{})}
+	for i := range 10 {
+		redis.cart = append(redis.cart, store.NewHoldID(fmt.Sprint("concert-", i), "buyer", "request"))
+	}
+	v, err := New(Options{Redis: redis, Ledger: ledger, Logger: slog.New(slog.DiscardHandler), Meters: metricnoop.NewMeterProvider()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for drives := int64(1); drives < 3; drives++ {
+		for _, id := range redis.cart {
+			v.driveOn(t.Context(), store.Place{Allotment: id.Allotment, Group: "g"}, []store.HoldID{id})
+		}
+		ledger.let <- struct{}{}
+		if err := v.detached.wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := ledger.settles.Load(); n != drives {
+			t.Errorf("%d confirms at the ledger after %d outages", n, drives)
+		}
 	}
 }

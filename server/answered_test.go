@@ -26,8 +26,8 @@ func TestRememberedAnswersAreThoseOfTheirRefusals(t *testing.T) {
 			refusal := someRefusal(t, all, names)
 			got, want := remembered.failureOf(refusal), failureOf(refusal)
 			if want.retry > 0 { // drawn at random
-				if got.outcome != want.outcome || got.retry == 0 {
-					t.Fatalf("%+v: answered %v", refusal, got)
+				if got.outcome != want.outcome || got.retry == 0 || remembered.failureOf(refusal) == got {
+					t.Fatalf("%+v: answered %v, which is to be drawn for each", refusal, got)
 				}
 				continue
 			}

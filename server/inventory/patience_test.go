@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,40 @@ func TestLongAdoptsDelayNobodyElse(t *testing.T) {
 					t.Errorf("nobody saw to %s for %s", what, gap)
 				}
 			}
+		}
+		if err := v.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// lockedRow is a ledger in which the row of an allotment is locked by somebody else all the time.
+type lockedRow struct {
+	neighboursLedger
+	tries atomic.Int64
+}
+
+func (l *lockedRow) RaiseEpoch(context.Context, string, int64, int64, int64) (row store.Allotment, wentBack bool, err error) {
+	l.tries.Add(1)
+	return row, false, store.ErrUnavailable
+}
+
+// TestFailedAdoptIsTriedAgain: what a supervisor could not adopt it tries again and again, though nobody asks for it.
+func TestFailedAdoptIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &lockedRow{neighboursLedger: neighboursLedger{ids: []string{"locked"}}}
+		v, err := New(Options{
+			Redis: &neighbours{}, Ledger: ledger, Logger: slog.New(slog.DiscardHandler), Meters: metricnoop.NewMeterProvider(),
+			WithoutEvents: true, WithoutSweep: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		v.Run(ctx)
+		if n := ledger.tries.Load(); n < 30 {
+			t.Errorf("tried %d times in a minute", n)
 		}
 		if err := v.Drain(t.Context()); err != nil {
 			t.Error(err)

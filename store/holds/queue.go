@@ -73,13 +73,13 @@ func (s *Store) serverOf(o *op) (*node, error) {
 
 // enqueue puts o into a lane in front of n. Of a server that is known to be silent a lane has one batch under way, which finds out
 // when it answers again, and one op that waits to be the next; who comes besides is told at once, and keeps nothing that
-// requests for other servers need.
+// requests for other servers need. A step of an adopt may wait: few adopts are under way, and one that fails is begun anew.
 func (s *Store) enqueue(l lane, n *node, o *op) error {
 	q := queue{lane: l}
 	if s.fleet.target.kind == cluster {
 		q.addr = n.addr
 	}
-	if n.silence.known() && s.lanes.Waiting(q) > 0 {
+	if n.silence.known() && !o.past && s.lanes.Waiting(q) > 0 {
 		return fmt.Errorf("%w: %s does not answer", store.ErrUnavailable, n.addr)
 	}
 	if !s.lanes.Add(q, o.flow(), o) {
@@ -175,12 +175,13 @@ func (s *Store) runOn(n *node, l lane, calls []*call) {
 	}
 }
 
-// timeoutOf is that of a batch. Of a server that does not answer nobody waits longer than callers do.
+// timeoutOf is that of a batch. For a server that does not answer, background work has no longer than a look; but that it has, since a slow
+// server would else seem silent for as long as it is slow.
 func (s *Store) timeoutOf(l lane, n *node, calls []*call) time.Duration {
 	switch {
-	case l != laneUpkeep || n.silence.begun():
+	case l != laneUpkeep:
 		return s.timeout
-	case slices.ContainsFunc(calls, func(c *call) bool { return c.script != dueScript }):
+	case !n.silence.begun() && slices.ContainsFunc(calls, func(c *call) bool { return c.script != dueScript }):
 		return max(upkeepTimeout, s.timeout)
 	default:
 		return max(lookTimeout, s.timeout)

@@ -1,13 +1,16 @@
 package holds
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
 	"github.com/holdfast-inventory/holdfast/store/local"
+	network "github.com/holdfast-inventory/holdfast/store/local/link"
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
@@ -88,6 +91,87 @@ func TestNobodyWaitsForTwoBatches(t *testing.T) {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
 	g.open()
+}
+
+// Steps of adopts are not turned away, so that those of a slow server come to an end.
+func TestAdoptsWaitForASilentServer(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	look := func(int) error { return errOf(f.Due(f.ctx(), []store.Place{f.place}, 1)) }
+	g := f.shut(laneUpkeep, look)
+	f.node0().silence.state.Store(&unanswered{since: time.Now(), known: true})
+	g.start("next", 1, look)
+	g.start("adopts", 3, func(int) error { return f.AdoptReset(f.ctx(), f.place, "nobody's claim") })
+	if told := g.of("adopts"); len(told) != 0 {
+		t.Errorf("steps of adopts were told %v", told)
+	}
+	g.open()
+	for _, err := range g.of("adopts") {
+		if !errors.Is(err, store.ErrStale) {
+			t.Errorf("a step without a claim: %v, want ErrStale", err)
+		}
+	}
+}
+
+// A server whose answers come too late for callers is slow, not silent: background work waits for them.
+func TestSlowServerIsNotSilent(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	way, err := network.New(storetest.Redis(t).Addr())
+	must(t, err)
+	t.Cleanup(way.Close)
+	slow := f.another(onRedis("redis://"+way.Addr()), withTimeout(DefaultTimeout))
+	must(t, way.Delay(150*time.Millisecond))
+	ctx, stop := context.WithCancel(f.ctx())
+	var callers sync.WaitGroup
+	for i := range 4 {
+		callers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				_, _ = slow.Create(ctx, slow.request(fmt.Sprint("buyer-", i), fmt.Sprint(n), 100)) // whatever it is told
+			}
+		})
+	}
+	defer callers.Wait()
+	defer stop()
+	for range 5 {
+		storetest.Eventually(t, patience, func() error {
+			if !slow.node0().silence.known() {
+				return errors.New("it answers callers in time")
+			}
+			return nil
+		})
+		storetest.Eventually(t, patience, func() error {
+			err := errOf(slow.Due(f.ctx(), []store.Place{f.place}, 1))
+			if err == nil && slow.node0().silence.known() {
+				err = errors.New("it has answered, and is known to be silent")
+			}
+			return err
+		})
+	}
+}
+
+// Callers never wait for longer than their own time; looks not as long as other background work, which has no longer
+// than they once a server does not answer.
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10, withTimeout(DefaultTimeout))
+	look, other := newCall(dueScript), newCall("scan")
+	check := func(l lane, want time.Duration, calls ...*call) {
+		t.Helper()
+		if got := f.timeoutOf(l, f.node0(), calls); got != want {
+			t.Errorf("lane %s, silent %v: %v, want %v", l, f.node0().silence.begun(), got, want)
+		}
+	}
+	for _, l := range []lane{laneCreate, laneCaller, laneFinish} {
+		check(l, DefaultTimeout, other)
+	}
+	check(laneUpkeep, lookTimeout, look, look)
+	check(laneUpkeep, upkeepTimeout, look, other)
+	f.node0().silence.note(time.Now())
+	check(laneCaller, DefaultTimeout, other)
+	check(laneUpkeep, lookTimeout, look, other)
+	f.timeout = time.Minute
+	check(laneUpkeep, time.Minute, look)
 }
 
 // A look gives its place to others after a while, whatever it waits for.

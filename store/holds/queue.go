@@ -275,11 +275,13 @@ func (s *Store) send(ctx context.Context, n *node, calls []*call) (unknown []*ca
 	return unknown
 }
 
-// settle is what came of a call in a pipeline that failed or did not.
+// settle is what came of a call in a pipeline that failed or did not. What scripts return is a list; one that was cut off the client makes
+// a list that is nil.
 func settle(reply *redis.Cmd, failure error) (any, error) {
 	value, err := reply.Result()
+	list, _ := value.([]any)
 	switch {
-	case value != nil:
+	case list != nil || value != nil && err == nil:
 		return value, nil // the client says of all of a pipeline that it failed when a later reply did not come in time
 	case err == nil:
 		return nil, failure // the client says nothing of a call that it had no connection for, as when the password is wrong

@@ -80,7 +80,7 @@ func (s *Store) enqueue(l lane, n *node, o *op) error {
 		q.addr = n.addr
 	}
 	if n.silence.known() && !o.past && s.lanes.Waiting(q) > 0 {
-		return fmt.Errorf("%w: %s does not answer", store.ErrUnavailable, n.addr)
+		return n.silent()
 	}
 	if !s.lanes.Add(q, o.flow(), o) {
 		s.metrics.full.Add(context.Background(), 1, s.metrics.lanes[l])

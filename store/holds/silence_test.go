@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +15,8 @@ import (
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
-// One stall of a busy machine does not make a server silent, however long ago it was; nor do batches that end without an answer together.
+// One stall of a busy machine does not make a server silent, however long ago it was; nor do batches that end without an answer together,
+// nor two with a time between them in which nothing was sent.
 func TestSilenceIsKnown(t *testing.T) {
 	t.Parallel()
 	var s silence
@@ -30,11 +32,78 @@ func TestSilenceIsKnown(t *testing.T) {
 	step(0, true, false)
 	step(silentMost-1, true, false)
 	step(1, true, true)
+	step(time.Hour, true, true) // only an answer ends it
 	s.end()
 	if s.begun() || s.known() {
 		t.Error("still silent after an answer")
 	}
-	step(time.Hour, true, false)
+	step(0, true, false)
+	step(silenceGap+1, true, false) // nothing was sent meanwhile
+	step(silentMost-1, true, false)
+	step(1, true, true)
+	s.end()
+	step(0, true, false)
+	step(silenceGap, true, true)
+}
+
+// A server that answers with an error is not silent, whatever the error is.
+func TestErrorsEndASilence(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	n := f.node0()
+	for _, answer := range []string{"LOADING Redis is loading", "MISCONF cannot write", "NOREPLICAS", "ERR whatever"} {
+		f.blame(n, io.ErrUnexpectedEOF)
+		if !n.silence.begun() {
+			t.Error("no silence begins")
+		}
+		err := f.raw.Eval(f.ctx(), "return redis.error_reply(ARGV[1])", nil, answer).Err()
+		if f.blame(n, err); n.silence.begun() {
+			t.Errorf("%v: still silent after an answer", err)
+		}
+	}
+}
+
+// Hints, too, are not sent to a server that is known to be silent, but one, whose answer ends it. A caller who goes away says nothing
+// of the server.
+func TestHintsOfASilentServer(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 10)
+	way := storetest.NewLink(t, storetest.Redis(t).Addr())
+	g := f.another(onRedis("redis://"+way.Addr()), withTimeout(time.Second))
+	n := g.node0()
+	read := func() error {
+		_, _, err := g.Place(f.ctx(), f.place.Allotment)
+		return err
+	}
+	gone, cancel := context.WithCancel(f.ctx())
+	cancel()
+	if err := g.SetPlace(gone, f.place); !errors.Is(err, store.ErrUnavailable) || n.silence.begun() {
+		t.Errorf("a caller who has gone away: %v, silent %v", err, n.silence.begun())
+	}
+
+	way.Swallow()
+	for !n.silence.begun() {
+		if err := read(); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("through a black hole: %v, want ErrUnavailable", err)
+		}
+	}
+	way.Heal()
+	storetest.Eventually(t, patience, read)
+	if n.silence.begun() {
+		t.Error("still silent after it has answered")
+	}
+
+	n.hints.Add(1) // one that is under way
+	must(t, read())
+	n.silence.state.Store(&unanswered{known: true})
+	if err := read(); !errors.Is(err, store.ErrUnavailable) || !n.silence.known() {
+		t.Errorf("behind a hint: %v, known %v, want ErrUnavailable", err, n.silence.known())
+	}
+	n.hints.Add(-1)
+	must(t, g.SetPlace(f.ctx(), f.place)) // alone
+	if n.silence.known() {
+		t.Error("known to be silent after it has answered")
+	}
 }
 
 // Of a server that is known to be silent a lane has one batch under way and one request that waits; all others are told at once.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -281,14 +282,20 @@ func TestClusterWithAFrozenMaster(t *testing.T) {
 		}
 		return nil
 	})
+	var waited atomic.Int64 // of those who look
 	storetest.Together(1000, func(i int) {
 		if err := look(); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("a look: %v, want ErrUnavailable", err)
+		} else if err.Error() != frozen.silent().Error() {
+			waited.Add(1)
 		}
 		if i%10 == 0 {
 			must(t, errOf(f.createAt(places[1+i%2], fmt.Sprint("buyer-", i))))
 		}
 	})
+	if n := waited.Load(); n == 0 || n > 100 {
+		t.Errorf("%d of 1000 looks waited for an answer, want few", n)
+	}
 	c.Masters[0].Resume()
 	storetest.Eventually(t, patience, look)
 	for i, p := range places {

@@ -4,8 +4,8 @@
 -- KEYS  for each line: hash of holds, marker
 -- ARGV  number of requests; for each: number of lines, order id, units to sell (0: all), epoch and
 --       sequence of the fencing token to compare (0: none), lease in ms, ids of the cart's holds in
---       one text ('' for a single one), 1 if a lapsed hold may not be taken again; for each of its
---       lines: allotment number, tag
+--       one text ('' for a single one), ms by the clock of Redis until which a lapsed hold may be taken
+--       again (0: not at all); for each of its lines: allotment number, tag
 -- Reply for each request: {OK, hold ...} with every hold CONFIRMING, or SOLD by the same order;
 --       {AGAIN, line, due tag ...}; or {status, line, hold}
 -- O(log n) for each line, n being the live holds.
@@ -20,10 +20,11 @@ local function judgePinned(h, order, want, members)
   if r[WANT] ~= want or r[MEMBERS] ~= members then return S.MISMATCH end
 end
 
--- A lapsed hold, whether or not it was released, under the allotment's rule for late confirms.
-local function judgeLate(j, h, want, prompt)
+-- A lapsed hold, whether or not it was released, under the allotment's rule for late confirms. A request that was given up
+-- may run much later, when its caller has been told that the hold lapsed, which stands: so it has its time.
+local function judgeLate(j, h, want, latest)
   local a = h.a
-  if a.late ~= 1 or prompt then return {S.LAPSED, j, view(h)} end
+  if a.late ~= 1 or now >= latest then return {S.LAPSED, j, view(h)} end
   if h.r[STATE] == HELD then return nil end
   local e = h.b.e
   if a.perbuyer > 0 and e[B_HELD] + e[B_SOLD] + want > a.perbuyer then
@@ -57,7 +58,7 @@ local function judge(j, h, c)
     return no and {no, j, view(h)}
   end
   if r[STATE] == CANCELLED then return {S.CANCELLED, j, view(h)} end
-  if not isLive(h) then return judgeLate(j, h, want, c.prompt) end
+  if not isLive(h) then return judgeLate(j, h, want, c.latest) end
 end
 
 local function pin(h, c)
@@ -100,7 +101,7 @@ local p, k = firstArg + 1, firstKey
 for i = 1, tonumber(ARGV[firstArg]) do
   local count = tonumber(ARGV[p])
   local c = {order = ARGV[p + 1], want = tonumber(ARGV[p + 2]), epoch = tonumber(ARGV[p + 3]),
-    seq = tonumber(ARGV[p + 4]), lease = tonumber(ARGV[p + 5]), members = ARGV[p + 6], prompt = ARGV[p + 7] == '1'}
+    seq = tonumber(ARGV[p + 4]), lease = tonumber(ARGV[p + 5]), members = ARGV[p + 6], latest = tonumber(ARGV[p + 7])}
   p = p + 8
   local lines = {}
   for j = 1, count do

@@ -227,6 +227,81 @@ func TestLateConfirmRefused(t *testing.T) {
 	})
 }
 
+// A begin that was given up may land when another server has told its caller HOLD_LAPSED, and units are free again. Its time is over then.
+func TestLateConfirmThatLandsLate(t *testing.T) {
+	t.Parallel()
+	for name, lapse := range map[string]func(*fixture, store.Hold){
+		"unreleased": func(*fixture, store.Hold) {},
+		"released":   func(f *fixture, h store.Hold) { f.release(h) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t, 5)
+			h := f.hold("buyer", "request", 2)
+			f.advance(holdTime)
+			lapse(f, h)
+			run := func(latest int64) *op {
+				o := beginOp(f.beginRequest("order", h), []store.Place{f.place}, latest)
+				must(t, f.do(f.ctx(), laneCaller, o))
+				return o
+			}
+			before := f.dump(f.place.Group)
+			told := run(0)
+			latest := told.now + patience.Milliseconds()
+			f.advance(patience)
+			for _, o := range []*op{told, run(told.now), run(latest)} {
+				if got := o.reply[0].status(); got != statusLapsed {
+					t.Errorf("status %d, want LAPSED", got)
+				}
+			}
+			f.unchanged(before, f.place.Group, "a begin whose time is over")
+			if got := run(latest + patience.Milliseconds()).reply[0].status(); got != statusOK {
+				t.Errorf("in time: status %d, want OK", got)
+			}
+			f.want("available 3, confirming 2, held 0")
+		})
+	}
+}
+
+// Begin gives a lapsed hold no more than the time of a batch, and takes no refusal for an answer that came after it.
+func TestLateConfirmHasItsTime(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 5)
+	h := f.hold("buyer", "request", 2)
+	f.advance(holdTime)
+	calls := 0
+	f.offset = func() time.Duration {
+		if calls++; calls == 2 {
+			f.advance(f.timeout)
+		}
+		return time.Duration(f.clock.Load())
+	}
+	f.begin("order", h)
+	if calls != 3 {
+		t.Errorf("%d calls, want one that takes no lapsed hold, one whose time was over and one in time", calls)
+	}
+}
+
+// Who was perhaps told by another server that a hold has lapsed keeps to it, whatever is free.
+func TestPromptBegin(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 5)
+	h, live := f.hold("buyer", "request", 2), f.hold("other", "request", 1)
+	prompt := func(h store.Hold) error {
+		r := f.beginRequest("order", h)
+		r.Prompt = true
+		return errOf(f.Begin(f.ctx(), r))
+	}
+	must(t, prompt(live))
+	f.advance(holdTime)
+	for range 2 {
+		before := f.dump(f.place.Group)
+		refusal(t, prompt(h), store.HoldLapsed)
+		f.unchanged(before, f.place.Group, "a prompt begin")
+		f.release(h)
+	}
+}
+
 // PAUSED and CLOSED stop new holds only.
 func TestBeginWhenShut(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ func (s *Store) Begin(ctx context.Context, r store.BeginRequest) ([]store.Begun,
 	for i, h := range r.Holds {
 		places[i] = h.Place
 	}
-	o, err := s.decide(ctx, laneCaller, places, func() *op { return beginOp(r, places) })
+	o, err := s.begin(ctx, r, places)
 	if err != nil {
 		return nil, err
 	}
@@ -32,14 +32,25 @@ func (s *Store) Begin(ctx context.Context, r store.BeginRequest) ([]store.Begun,
 	return begun, nil
 }
 
-func beginOp(r store.BeginRequest, places []store.Place) *op {
+// begin asks for lapsed holds in a second call, which may take them only until a time: one that is given up may run much later, when
+// another server has told its caller that the hold lapsed. It is the time of Redis, as the answer before told it. An
+// answer that came after it says nothing of the stock.
+func (s *Store) begin(ctx context.Context, r store.BeginRequest, places []store.Place) (*op, error) {
+	var latest int64
+	for {
+		o, err := s.decide(ctx, laneCaller, places, func() *op { return beginOp(r, places, latest) })
+		if err != nil || r.Prompt || o.reply[0].status() != statusLapsed || o.now < latest {
+			return o, err
+		}
+		latest = o.now + s.timeout.Milliseconds()
+	}
+}
+
+// beginOp pins holds; lapsed ones may be taken again until the time latest of Redis, in ms.
+func beginOp(r store.BeginRequest, places []store.Place, latest int64) *op {
 	var token store.Token
 	if r.Token != nil {
 		token = *r.Token
-	}
-	prompt := 0
-	if r.Prompt {
-		prompt = 1
 	}
 	return &op{
 		script: "begin", places: places, items: 1,
@@ -51,7 +62,7 @@ func beginOp(r store.BeginRequest, places []store.Place) *op {
 		},
 		args: func(args []any, number func(store.Place) int) []any {
 			args = append(args, len(r.Holds), pack(r.OrderID), r.Quantity, token.Epoch, token.Sequence,
-				r.Lease.Milliseconds(), joinMembers(r.Cart), prompt)
+				r.Lease.Milliseconds(), joinMembers(r.Cart), latest)
 			for _, h := range r.Holds {
 				args = append(args, number(h.Place), packTag(h.ID.Tag))
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -131,7 +132,7 @@ func (f *fixture) oneCall(t *rapid.T, h store.Hold) (string, func() (status, err
 			return createOp(r, []store.Place{p}, []store.HoldID{store.NewHoldID(p.Allotment, "live-1", "new")})
 		},
 		"repeat": func() *op { return createOp(f.request(h.BuyerID, h.RequestID, h.Quantity), []store.Place{p}, one) },
-		"begin":  func() *op { return beginOp(f.beginRequest("order", h), []store.Place{p}) },
+		"begin":  func() *op { return beginOp(f.beginRequest("order", h), []store.Place{p}, math.MaxInt64) },
 		"shrink": func() *op {
 			r := f.shrinkRequest("new", 2)
 			return holdsOp("shrink", p, []store.HoldID{r.ID}, r.Units, r.RequestID, 1000, 0)

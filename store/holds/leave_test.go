@@ -2,6 +2,7 @@ package holds
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/holdfast-inventory/holdfast/store"
@@ -62,13 +63,20 @@ func TestLeave(t *testing.T) {
 	f.wantAt(second, "available 5") // another of the group stays
 }
 
-// More buckets than one call takes away.
+// More buckets than one call takes away, with something in each part.
 func TestLeaveInParts(t *testing.T) {
 	t.Parallel()
 	f := setup(t, 1)
 	p := store.Place{Allotment: f.place.Allotment + "-x", Group: f.place.Group, Buckets: 4 * leaveBuckets}
 	f.place = f.allotAt(p, 500, func(r *store.Rules) { *r = defaultRules() })
-	f.sell("sold", "request", 1)
+	parts := map[int]bool{}
+	for i := 0; len(parts) < 4; i++ {
+		buyer := fmt.Sprint("buyer-", i)
+		if part := store.NewBuyerKey(p.Allotment, buyer).Bucket(p.Buckets) / leaveBuckets; !parts[part] {
+			parts[part] = true
+			f.sell(buyer, "request", 1)
+		}
+	}
 	must(t, f.SetPlace(f.ctx(), f.place))
 	must(t, f.apply(store.Change{Number: 1, Kind: store.ChangeRules, Rules: closedRules()}))
 	f.advance(retention)

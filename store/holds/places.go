@@ -49,9 +49,10 @@ func (s *Store) SetPlace(ctx context.Context, p store.Place) error {
 }
 
 // hint runs a command on the key with an allotment's group, which is under the allotment's own tag. A server that has
-// the key no longer says where it is; the command is sent there once.
-func (s *Store) hint(ctx context.Context, allotment, command string, args ...any) *redis.Cmd {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+// the key no longer says where it is; the command is sent there once. A server that is known to be silent gets one at a time, which
+// finds out when it answers again.
+func (s *Store) hint(caller context.Context, allotment, command string, args ...any) *redis.Cmd {
+	ctx, cancel := context.WithTimeout(caller, s.timeout)
 	defer cancel()
 	cmd := redis.NewCmd(ctx, append([]any{command, hintKey(allotment)}, args...)...)
 	n, err := s.fleet.route(allotment)
@@ -59,10 +60,18 @@ func (s *Store) hint(ctx context.Context, allotment, command string, args ...any
 		cmd.SetErr(err)
 		return cmd
 	}
-	if err = n.client.Process(ctx, cmd); err == nil {
+	defer n.hints.Add(-1)
+	if n.hints.Add(1) > 1 && n.silence.known() {
+		cmd.SetErr(n.silent())
 		return cmd
 	}
-	s.blame(n, err)
+	if err = n.client.Process(ctx, cmd); err == nil {
+		n.silence.end()
+		return cmd
+	}
+	if caller.Err() == nil { // else it may be the caller who did not wait
+		s.blame(n, err)
+	}
 	addr, asking, moved := movedTo(err, n.addr)
 	if !moved {
 		return cmd

@@ -73,14 +73,14 @@ func (s *Store) serverOf(o *op) (*node, error) {
 
 // enqueue puts o into a lane in front of n. Of a server that is known to be silent a lane has one batch under way, which finds out
 // when it answers again, and one op that waits to be the next; who comes besides is told at once, and keeps nothing that
-// requests for other servers need.
+// requests for other servers need. A step of an adopt may wait: few adopts are under way, and one that fails is begun anew.
 func (s *Store) enqueue(l lane, n *node, o *op) error {
 	q := queue{lane: l}
 	if s.fleet.target.kind == cluster {
 		q.addr = n.addr
 	}
-	if n.silence.known() && s.lanes.Waiting(q) > 0 {
-		return fmt.Errorf("%w: %s does not answer", store.ErrUnavailable, n.addr)
+	if n.silence.known() && !o.past && s.lanes.Waiting(q) > 0 {
+		return n.silent()
 	}
 	if !s.lanes.Add(q, o.flow(), o) {
 		s.metrics.full.Add(context.Background(), 1, s.metrics.lanes[l])
@@ -175,12 +175,13 @@ func (s *Store) runOn(n *node, l lane, calls []*call) {
 	}
 }
 
-// timeoutOf is that of a batch. Of a server that does not answer nobody waits longer than callers do.
+// timeoutOf is that of a batch. For a server that does not answer, background work has no longer than a look; but that it has, since a slow
+// server would else seem silent for as long as it is slow.
 func (s *Store) timeoutOf(l lane, n *node, calls []*call) time.Duration {
 	switch {
-	case l != laneUpkeep || n.silence.begun():
+	case l != laneUpkeep:
 		return s.timeout
-	case slices.ContainsFunc(calls, func(c *call) bool { return c.script != dueScript }):
+	case !n.silence.begun() && slices.ContainsFunc(calls, func(c *call) bool { return c.script != dueScript }):
 		return max(upkeepTimeout, s.timeout)
 	default:
 		return max(lookTimeout, s.timeout)
@@ -274,11 +275,13 @@ func (s *Store) send(ctx context.Context, n *node, calls []*call) (unknown []*ca
 	return unknown
 }
 
-// settle is what came of a call in a pipeline that failed or did not.
+// settle is what came of a call in a pipeline that failed or did not. What scripts return is a list; one that was cut off the client makes
+// a list that is nil.
 func settle(reply *redis.Cmd, failure error) (any, error) {
 	value, err := reply.Result()
+	list, _ := value.([]any)
 	switch {
-	case value != nil:
+	case list != nil || value != nil && err == nil:
 		return value, nil // the client says of all of a pipeline that it failed when a later reply did not come in time
 	case err == nil:
 		return nil, failure // the client says nothing of a call that it had no connection for, as when the password is wrong

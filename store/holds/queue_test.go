@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-inventory/holdfast/store"
 	"github.com/holdfast-inventory/holdfast/store/batch"
@@ -235,6 +239,36 @@ func TestReadsShareACall(t *testing.T) {
 	}
 	if calls := f.evalsha() - before; calls > 2 {
 		t.Errorf("41 reads took %v calls, want one for the first and one for the others", calls)
+	}
+}
+
+// A reply that was cut off is none: what the call did is not known. One that came in whole is, whatever became of those behind it.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	whole := []any{int64(1)}
+	errCut, failure := io.ErrUnexpectedEOF, errors.New("no connection")
+	for name, c := range map[string]struct {
+		value any
+		err   error
+		want  any
+		fails error
+	}{
+		"whole":                {whole, nil, whole, nil},
+		"another was cut off":  {whole, errCut, whole, nil},
+		"a list cut off":       {[]any(nil), errCut, nil, errCut},
+		"a text cut off":       {"", errCut, nil, errCut},
+		"a number":             {int64(1), nil, int64(1), nil},
+		"nothing came":         {nil, errCut, nil, errCut},
+		"nothing was sent":     {nil, nil, nil, failure},
+		"an empty list, whole": {[]any{}, errCut, []any{}, nil},
+	} {
+		reply := redis.NewCmd(t.Context())
+		reply.SetVal(c.value)
+		reply.SetErr(c.err)
+		got, err := settle(reply, failure)
+		if diff := cmp.Diff(c.want, got); diff != "" || !errors.Is(err, c.fails) {
+			t.Errorf("%s: %v, %v, want %v, %v", name, got, err, c.want, c.fails)
+		}
 	}
 }
 

@@ -13,13 +13,17 @@ const (
 	whileMoves = 10 * time.Millisecond // between two tries while the keys of a slot are under way
 )
 
-// blame notes that a server did not answer, or is not what it was taken for, which calls for a look at who is master.
+// blame notes that a server did not answer, or is not what it was taken for, which calls for a look at who is master. One that answers
+// with an error is not silent.
 func (s *Store) blame(n *node, err error) {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
 		n.silence.note(time.Now())
 		s.fleet.suspect()
-	} else if refused(err, "READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS", "MOVED", "CLUSTERDOWN") {
+		return
+	}
+	n.silence.end()
+	if refused(err, "READONLY", "MASTERDOWN", "LOADING", "NOREPLICAS", "MOVED", "CLUSTERDOWN") {
 		s.fleet.suspect()
 	}
 }

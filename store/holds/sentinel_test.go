@@ -186,6 +186,10 @@ func TestDurabilityReplicas(t *testing.T) {
 	h := store.PlacedHold{Place: p, ID: first[0].ID}
 	full := f.opened("full", 1)
 	must(t, errOf(f.createAt(full, "first")))
+	other := f.opened("other", 1)
+	unwanted, err := f.createAt(other, "first")
+	must(t, err)
+	cancelled := store.PlacedHold{Place: other, ID: unwanted[0].ID}
 	storetest.Eventually(t, patience, func() error { return acknowledged(t, set.Servers[0]) })
 	must(t, set.Servers[1].Pause())
 	undecided := func(what string, err error) {
@@ -198,6 +202,7 @@ func TestDurabilityReplicas(t *testing.T) {
 	undecided("a refusal", errOf(f.createAt(full, "second")))
 	undecided("create", errOf(f.createAt(p, "second")))
 	undecided("extend", errOf(f.Extend(f.ctx(), h)))
+	undecided("cancel", errOf(f.Cancel(f.ctx(), cancelled)))
 	undecided("begin", errOf(f.Begin(f.ctx(), store.BeginRequest{
 		Holds: []store.PlacedHold{h}, OrderID: "order", Quantity: 1, Lease: lease,
 	})))
@@ -215,8 +220,7 @@ func TestDurabilityReplicas(t *testing.T) {
 		return err
 	})
 	refusal(t, errOf(f.createAt(full, "second")), store.AllHeld)
-	undecidedCancel := store.PlacedHold{Place: p, ID: second[0].ID}
-	must(t, errOf(f.Cancel(f.ctx(), undecidedCancel)))
+	must(t, errOf(f.Cancel(f.ctx(), cancelled)))
 }
 
 // With exactly as many replicas as must have a decision, the loss of one, as by a failover, stops all decisions until another is

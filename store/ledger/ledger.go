@@ -2,7 +2,8 @@
 // implements store.Settler, store.Sales, store.Allotments, store.Feed and store.Adoption.
 //
 // Every write is one short transaction of two round trips: it locks the allotment's row and reads;
-// Go decides; then the writes and the COMMIT go together. Confirms of one group share such a
+// Go decides; then the writes and the COMMIT go together. Where nothing is to be written, there is a COMMIT all the same:
+// what was found under the lock is told only when it is as durable as a write would be. Confirms of one group share such a
 // transaction, which first tries to do with a single round trip. No transaction stays open over a call to anything else, and none needs session
 // state, so pgbouncer in transaction mode may stand in between.
 package ledger

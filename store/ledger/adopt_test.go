@@ -217,30 +217,36 @@ func TestRecentOutcomes(t *testing.T) {
 		and hold_id in (select hold_id from outcomes where order_id = any($1))`, []string{"order-3", "order-4"})
 	f.exec(f.connect(), `update outcomes set decided_at = (select min(decided_at) from outcomes where order_id = 'order-6')
 		where order_id = any($1) and quantity = 1`, []string{"order-7", "order-8", "order-9"}) // by one transaction
-	got := map[string]bool{}
-	since, last := time.Now().Add(-24*time.Hour), ""
-	for {
-		page, err := f.RecentOutcomes(t.Context(), show, since, last, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range page {
-			if o.DecidedAt.Before(since) || o.DecidedAt.Equal(since) && o.ID.String() <= last || o.ID.Allotment != show {
-				t.Errorf("%s of %s after %s of %s", o.ID, o.DecidedAt, last, since)
-			}
-			since, last = o.DecidedAt, o.ID.String()
-			got[fmt.Sprintf("%s %v", o.RequestID, o.Verdict.Kind)] = true
-		}
-		if len(page) < 3 {
-			break
-		}
-	}
 	want := map[string]bool{"request-50 2": true, "cut 1": true}
 	for _, n := range []int{0, 1, 2, 5, 6, 7, 8, 9} {
 		want[fmt.Sprintf("request-%d 1", n)] = true
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("outcomes (-want +got):\n%s", diff)
+	for limit := range len(want) + 1 {
+		if diff := cmp.Diff(want, f.recentInPages(time.Now().Add(-24*time.Hour), limit+1)); diff != "" {
+			t.Errorf("outcomes in pages of %d (-want +got):\n%s", limit+1, diff)
+		}
+	}
+}
+
+// recentInPages reads all pages, as an adopt does. Each outcome must come once, wherever a page ends.
+func (f *fixture) recentInPages(since time.Time, limit int) map[string]bool {
+	f.t.Helper()
+	got := map[string]bool{}
+	for last := ""; ; {
+		page, err := f.RecentOutcomes(f.t.Context(), show, since, last, limit)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, o := range page {
+			if o.DecidedAt.Before(since) || o.DecidedAt.Equal(since) && o.ID.String() <= last || o.ID.Allotment != show {
+				f.t.Fatalf("%s of %s after %s of %s", o.ID, o.DecidedAt, last, since)
+			}
+			since, last = o.DecidedAt, o.ID.String()
+			got[fmt.Sprintf("%s %v", o.RequestID, o.Verdict.Kind)] = true
+		}
+		if len(page) < limit {
+			return got
+		}
 	}
 }
 

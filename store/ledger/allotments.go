@@ -44,13 +44,13 @@ func (l *Ledger) CreateAllotment(ctx context.Context, a store.Allotment) (store.
 	var row store.Allotment
 	var created string
 	u := unit{
-		// The insert waits for another one of this id under way, and does nothing if that one wins;
-		// the statements after it see the winner.
+		// The insert waits for another one of this id under way, and does nothing if that one wins; the statements after it
+		// see the winner. Its lock makes our COMMIT wait until it is durable.
 		read: func(b *pgx.Batch) {
 			r := asked.Rules
 			b.Queue(insertAllotment, a.Allotment, a.Group, a.Buckets, a.Capacity, int(r.State), int(r.LateConfirm), r.HoldMS,
 				r.MaxHoldMS, r.MaxPerHold, r.MaxPerBuyer, toNull(r.OpensAt), toNull(r.ClosesAt), asJSON(asked))
-			b.Queue(selectAllotment, a.Allotment).QueryRow(func(r pgx.Row) error { return scanAllotment(r, &row) })
+			b.Queue(lockAllotment, a.Allotment).QueryRow(func(r pgx.Row) error { return scanAllotment(r, &row) })
 			b.Queue(selectCreated, a.Allotment).QueryRow(func(r pgx.Row) error { return r.Scan(&created) })
 		},
 		decide: func() error { return sameCreation(a.Allotment, asked, created) },

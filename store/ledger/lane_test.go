@@ -154,3 +154,34 @@ func TestOthersLeaveRoomForSales(t *testing.T) {
 		}
 	}
 }
+
+// TestTotalsLeaveRoomForLoops: buyer totals that take long leave a connection to what the loops ask meanwhile.
+func TestTotalsLeaveRoomForLoops(t *testing.T) {
+	t.Parallel()
+	const patience, longer = 20 * time.Second, 10 * time.Minute
+	f := setup(t, 10, func(o *Options) { o.LockTimeout, o.StatementTimeout, o.ScanTimeout = longer, longer, longer })
+	locker := f.connect()
+	f.exec(locker, `begin`)
+	f.exec(locker, `lock table cancellations in access exclusive mode`)
+	ctx, leave := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer leave()
+	for range 10 {
+		wg.Go(func() { _ = f.BuyerTotals(ctx, show, 0, nil) }) // nobody lets it
+	}
+	storetest.Eventually(t, patience, func() error {
+		if f.background.Stat().AcquiredConns() == 0 {
+			return errors.New("none has a connection")
+		}
+		return nil
+	})
+	for range 20 {
+		if _, err := f.Pending(t.Context(), "", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := f.background.Stat().AcquiredConns(); n != 1 {
+		t.Errorf("buyer totals have %d connections, want 1", n)
+	}
+}

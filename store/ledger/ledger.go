@@ -2,7 +2,8 @@
 // implements store.Settler, store.Sales, store.Allotments, store.Feed and store.Adoption.
 //
 // Every write is one short transaction of two round trips: it locks the allotment's row and reads;
-// Go decides; then the writes and the COMMIT go together. Confirms of one group share such a
+// Go decides; then the writes and the COMMIT go together. Where nothing is to be written, there is a COMMIT all the same:
+// what was found under the lock is told only when it is as durable as a write would be. Confirms of one group share such a
 // transaction, which first tries to do with a single round trip. No transaction stays open over a call to anything else, and none needs session
 // state, so pgbouncer in transaction mode may stand in between.
 package ledger
@@ -39,7 +40,7 @@ type Options struct {
 	// step alone.
 	MaxConns int32
 	// BackgroundMaxConns bounds those of feeds, adopts and the Background view (default 2): loops
-	// that do not end cannot take the connections that sales need.
+	// that do not end cannot take the connections that sales need. Buyer totals have half of them at most.
 	BackgroundMaxConns int32
 	// LockTimeout bounds the wait for a row lock (default 300 ms), StatementTimeout a statement
 	// (default 1 s). The server keeps to them, so that the connection survives; both shrink to fit
@@ -89,6 +90,7 @@ type Ledger struct {
 	requests   *pool
 	others     *pool // the requests' for all but the ledger step: who waits there, or asks in vain, leaves the other half to sales
 	background *pool
+	scans      *pool // the background's for reads of many seconds: they leave the other half to the loops
 	health     *health
 	reads      *pool // of others and background, the one for what both requests and loops call
 	lanes      *batch.Lanes[string, string, *settling]
@@ -123,7 +125,7 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 		l.background.Reset()
 	})
 	l.requests.health, l.background.health = l.health, l.health
-	l.others = l.requests.half()
+	l.others, l.scans = l.requests.half(), l.background.half()
 	l.reads = l.others
 	// A lane is of one group, as is its only flow, which may take half of it.
 	limits := batch.Limits{Batch: maxConfirms, Lane: 2 * maxWaiting}

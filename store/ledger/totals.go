@@ -40,7 +40,7 @@ func (l *Ledger) RecentOutcomes(ctx context.Context, allotment string, since tim
 func (l *Ledger) BuyerTotals(ctx context.Context, allotment string, feed int64, f func(buyer string, sold int64) error) error {
 	var buyers []string
 	var sold []int64
-	err := l.look(ctx, l.background, l.opts.ScanTimeout, func(b *pgx.Batch) {
+	err := l.look(ctx, l.scans, l.opts.ScanTimeout, func(b *pgx.Batch) {
 		b.Queue(selectTotals, allotment, feed).Query(func(rows pgx.Rows) error {
 			buyers, sold = nil, nil
 			var buyer string

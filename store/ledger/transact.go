@@ -23,8 +23,8 @@ const (
 	// have looked cheap.
 	setLimits = `select set_config('lock_timeout', $1::text, true), set_config('statement_timeout', $2::text, true),
 		set_config('idle_in_transaction_session_timeout', '1000', true), set_config('enable_seqscan', $3::text, true)`
-	// A statement timeout that hits COMMIT while it waits for a synchronous standby would make the
-	// server answer "committed" without that standby.
+	// The server stops a statement's clock before it commits, but one that has run out just then would end the wait for a
+	// synchronous standby, and make it answer "committed" without that standby.
 	liftLimit = `select set_config('statement_timeout', '0', true)`
 )
 
@@ -36,7 +36,7 @@ var errProgram = errors.New("unexpected")
 // it is a single round trip.
 type unit struct {
 	read   func(*pgx.Batch) // queues the row lock first, then what else must be known
-	decide func() error     // errNothing or a refusal: nothing is written
+	decide func() error     // errNothing or a refusal: nothing is written, and told when the COMMIT says that what was read is durable
 	write  func(*pgx.Batch) // queues what follows from it; the COMMIT goes along
 	// once: another run does not give the same result, so it may not follow a COMMIT whose answer was lost.
 	once bool
@@ -46,7 +46,7 @@ type unit struct {
 type failure struct {
 	err  error
 	lost bool // the connection is gone
-	sent bool // so was the COMMIT: it may have happened
+	sent bool // so was the COMMIT of what was written: it may have happened
 }
 
 // transact runs u to its end, in the error terms of package store. facts go to the log if the
@@ -88,24 +88,29 @@ func (l *Ledger) attempt(ctx context.Context, p *pool, u unit) failure {
 	b := &pgx.Batch{}
 	b.Queue(beginWrite)
 	l.queueLimits(ctx, b, l.opts.StatementTimeout, false)
+	var verdict error
 	if u.read != nil {
 		u.read(b)
 		if err := conn.SendBatch(ctx, b).Close(); err != nil {
 			return l.failed(ctx, p, conn.Conn(), err, false)
 		}
-		if err := u.decide(); err != nil {
-			return l.failed(ctx, p, conn.Conn(), err, false)
+		if verdict = u.decide(); verdict != nil && !errors.Is(verdict, errNothing) && !answered(verdict) {
+			return l.failed(ctx, p, conn.Conn(), verdict, false)
 		}
 		b = &pgx.Batch{}
 	}
-	u.write(b)
+	if verdict == nil {
+		u.write(b)
+	}
 	b.Queue(liftLimit)
+	// Also where nothing is written. What was read may be of a COMMIT that was given up while it waited for a synchronous
+	// standby: the row lock is in the log behind it, so this one waits for both. A ROLLBACK would wait for nothing.
 	b.Queue("commit").Exec(mustCommit)
 	if err := conn.SendBatch(ctx, b).Close(); err != nil {
-		return l.failed(ctx, p, conn.Conn(), err, true)
+		return l.failed(ctx, p, conn.Conn(), err, verdict == nil)
 	}
 	p.health.answered()
-	return failure{}
+	return failure{err: verdict}
 }
 
 // mustCommit refuses the answer ROLLBACK, which a COMMIT gets that follows an error.
@@ -119,10 +124,6 @@ func mustCommit(tag pgconn.CommandTag) error {
 // failed ends the transaction after err, and says what is known. The server's word that a statement
 // failed means that it rolled back; only a connection that is gone leaves a COMMIT in doubt.
 func (l *Ledger) failed(ctx context.Context, p *pool, conn *pgx.Conn, err error, sent bool) failure {
-	if errors.Is(err, errNothing) || answered(err) {
-		rollback(ctx, conn)
-		return failure{err: err}
-	}
 	lost := conn.IsClosed()
 	switch {
 	case !lost && pgError(err) == nil, errors.Is(ctx.Err(), context.Canceled): // a value that does not fit, a caller that has gone

@@ -25,7 +25,7 @@ import (
 const devStart = 60 * time.Second // a new cluster, on a busy machine
 
 // retrying is what callers are told to do: a busy machine may not decide within 90 ms.
-const retrying = `{"methodConfig":[{"name":[{"service":"holdfast.v1.InventoryService"}],"retryPolicy":{"maxAttempts":5,
+const retrying = `{"methodConfig":[{"name":[{"service":"holdfast.v1.InventoryService"},{"service":"holdfast.v1.AdminService"}],"retryPolicy":{"maxAttempts":5,
 	"initialBackoff":"0.1s","maxBackoff":"1s","backoffMultiplier":2,"retryableStatusCodes":["UNAVAILABLE"]}}]}`
 
 // startDev starts holdfast dev on free ports and waits until it has printed how to call it.

@@ -22,7 +22,7 @@ import (
 // TestLostSalesInTheLog: however many sales a ledger from a backup lacks, the line counts all and names few.
 func TestLostSalesInTheLog(t *testing.T) {
 	for _, lost := range []int{1, lostLogged, 5000} {
-		r := &rebuild{plan: &plan{}}
+		r := &rebuild{plan: &plan{}, wentBack: true}
 		for n := range lost {
 			r.plan.lostSales = append(r.plan.lostSales, fmt.Sprintf("concert.%d", n))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-inventory/holdfast/store"
+	"github.com/holdfast-inventory/holdfast/store/local"
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
@@ -31,6 +32,17 @@ func setup(t testing.TB, capacity int64, change ...func(*Options)) *fixture {
 	f := setupAt(t, storetest.MigratedDatabase(t, Migrate), change...)
 	f.create(show, capacity)
 	return f
+}
+
+// ownServer is a server of the test's own, with the tables in the database that url names.
+func ownServer(t testing.TB) (server *local.Postgres, url string) {
+	t.Helper()
+	server = storetest.NewPostgres(t, local.PostgresOptions{})
+	url = server.URL("postgres")
+	if err := Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	return server, url
 }
 
 // setupAt opens a ledger without an allotment, and checks the books when the test ends.

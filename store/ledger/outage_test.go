@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-inventory/holdfast/store"
-	"github.com/holdfast-inventory/holdfast/store/local"
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
@@ -200,11 +199,7 @@ func TestExhaustedPools(t *testing.T) {
 // TestReadOnlyServer: a server that may no longer be written to is left, and found again.
 func TestReadOnlyServer(t *testing.T) {
 	t.Parallel()
-	server := storetest.NewPostgres(t, local.PostgresOptions{})
-	url := server.URL("postgres")
-	if err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	_, url := ownServer(t)
 	f := setupAt(t, url, func(o *Options) { o.CallTimeout = time.Second })
 	f.create(show, 10)
 	f.sell(1, 1)

@@ -70,10 +70,7 @@ func (f *fixture) noSettingsLeft(t *testing.T) {
 // TestServerGoneBehindPgBouncer: the pooler answers, and the server behind it does not.
 func TestServerGoneBehindPgBouncer(t *testing.T) {
 	t.Parallel()
-	server := storetest.NewPostgres(t, local.PostgresOptions{})
-	if err := Migrate(t.Context(), server.URL("postgres")); err != nil {
-		t.Fatal(err)
-	}
+	server, _ := ownServer(t)
 	pooler := storetest.NewPgBouncer(t, local.PgBouncerOptions{Postgres: server, Settings: []string{"server_login_retry = 1"}})
 	f := setupAt(t, pooler.URL("postgres"), noticing)
 	f.create(show, 100)

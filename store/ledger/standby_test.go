@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-inventory/holdfast/store"
-	"github.com/holdfast-inventory/holdfast/store/local"
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
@@ -15,11 +14,7 @@ import (
 // COMMIT waits, nor by one that finds it when that wait was given up and the row can be seen. Plain reads show it.
 func TestStandbyAway(t *testing.T) {
 	t.Parallel()
-	server := storetest.NewPostgres(t, local.PostgresOptions{})
-	url := server.URL("postgres")
-	if err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	_, url := ownServer(t)
 	f := setupAt(t, url, func(o *Options) { o.CallTimeout = time.Second })
 	f.create(show, 1000)
 	f.sell(0, 1)

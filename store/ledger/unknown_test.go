@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-inventory/holdfast/store"
-	"github.com/holdfast-inventory/holdfast/store/local"
 	"github.com/holdfast-inventory/holdfast/store/storetest"
 )
 
@@ -150,11 +149,7 @@ func TestPausedInTransaction(t *testing.T) {
 // TestRestartedServer: every connection of the pool is dead, and as soon as the server is known to be back nobody notices.
 func TestRestartedServer(t *testing.T) {
 	t.Parallel()
-	server := storetest.NewPostgres(t, local.PostgresOptions{})
-	url := server.URL("postgres")
-	if err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	server, url := ownServer(t)
 	f := setupAt(t, url)
 	f.create(show, 100)
 	each(20, func(n int) { f.allotment(show) }) // fill the pool
@@ -170,11 +165,7 @@ func TestRestartedServer(t *testing.T) {
 // TestServerKilledUnderLoad: after a crash, what was answered is there, and what was not answered can be repeated.
 func TestServerKilledUnderLoad(t *testing.T) {
 	t.Parallel()
-	server := storetest.NewPostgres(t, local.PostgresOptions{})
-	url := server.URL("postgres")
-	if err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	_, url := ownServer(t)
 	f := setupAt(t, url, func(o *Options) { o.CallTimeout = 2 * time.Second })
 	f.create(show, 1000)
 	bystander := f.connect()

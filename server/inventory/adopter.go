@@ -226,6 +226,7 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool, run *adoptio
 			continue
 		}
 		if err != nil {
+			a.drop(ctx, r)
 			return fmt.Errorf("adopt allotment %s: %w", id, err)
 		}
 		a.v.metrics.adopted(ctx, r)
@@ -253,9 +254,6 @@ func (a *adopter) claimed(ctx context.Context, r *rebuild) error {
 	err := r.run(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), store.ErrStale) {
 		return store.ErrStale
-	}
-	if err != nil && !errors.Is(err, store.ErrStale) {
-		a.drop(ctx, r)
 	}
 	return err
 }

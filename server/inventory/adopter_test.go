@@ -229,11 +229,12 @@ func (r *dropped) AdoptDrop(_ context.Context, _ store.Place, _ string, unused b
 // failingLedger fails in an adopt, before the epoch is raised or after.
 type failingLedger struct {
 	manySales
-	raised error
+	raised []error // one for each try
 }
 
 func (l *failingLedger) RaiseEpoch(context.Context, string, int64, int64, int64) (row store.Allotment, wentBack bool, err error) {
-	return l.row, false, l.raised
+	err, l.raised = l.raised[0], l.raised[1:]
+	return l.row, false, err
 }
 
 func (l *failingLedger) RecentOutcomes(context.Context, string, time.Time, string, int) ([]store.Outcome, error) {
@@ -241,16 +242,16 @@ func (l *failingLedger) RecentOutcomes(context.Context, string, time.Time, strin
 }
 
 // TestFailedAdoptDropsItsClaim: nobody waits for the lease of an adopt that failed. What was in force is so again only if
-// nothing was changed; a claim that was lost is another's to drop.
+// nothing was changed. One that tries again keeps its claim.
 func TestFailedAdoptDropsItsClaim(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		raised error
+		raised []error
 		want   []bool
 	}{
-		{"the epoch is not raised", store.ErrUnavailable, []bool{true}},
-		{"the epoch is raised", nil, []bool{false}},
-		{"the epoch was another's", store.ErrStale, nil},
+		{"the epoch is not raised", []error{store.ErrUnavailable}, []bool{true}},
+		{"the epoch is raised", []error{nil}, []bool{false}},
+		{"the epoch was another's", []error{store.ErrStale, store.ErrStale, nil}, []bool{false}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			redis := &dropped{}
@@ -260,7 +261,7 @@ func TestFailedAdoptDropsItsClaim(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := v.adopter.claimed(t.Context(), &rebuild{v: v, row: ledger.row}); err == nil {
+			if err := v.adopter.demand(t.Context(), p); err == nil {
 				t.Error("it did not fail")
 			}
 			if !slices.Equal(redis.unused, c.want) {

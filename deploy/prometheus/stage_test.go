@@ -77,7 +77,7 @@ func newStage(t *testing.T, s world.Settings) *stage {
 	g := &stage{World: w, t: t}
 	conn := g.connect()
 	g.admin, g.checkout = pb.NewAdminServiceClient(conn), pb.NewInventoryServiceClient(conn)
-	g.until("both stores are up", func(s samples) bool { return s.sum("holdfast_store_up") == 2 }) // ready says it before the first scrape may
+	g.until("both stores are up", func(s samples) bool { return s.sum("holdfast_store_up") == 2 }) // they are looked at beside becoming ready
 	return g
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
 )
 
@@ -155,6 +156,41 @@ func TestKeysChange(t *testing.T) {
 	write(t, path, []byte("broken"))
 	v.file.look()
 	check("broken", errSignature.Why, "shop")
+}
+
+type keySet = keyfunc.Keyfunc // whose method of that name an embedded field would hide
+
+// replaced are keys that are replaced by others while a token is verified with them.
+type replaced struct {
+	keySet
+	replace func()
+}
+
+func (r replaced) KeyfuncCtx(ctx context.Context) jwt.Keyfunc {
+	find := r.keySet.KeyfuncCtx(ctx)
+	return func(token *jwt.Token) (any, error) {
+		r.replace()
+		return find(token)
+	}
+}
+
+// TestKeysChangeMeanwhile: a token that was verified with keys that are gone by then is not remembered as good.
+func TestKeysChangeMeanwhile(t *testing.T) {
+	one, two := newIssuer(t, "one"), newIssuer(t, "two")
+	v := newJWTs(t, jwtOptions(file(t, keys(t, one))))
+	var old keyfunc.Keyfunc = replaced{*v.keys.Load(), func() {
+		if err := v.load([][]byte{[]byte(keys(t, two))}); err != nil {
+			t.Error(err)
+		}
+	}}
+	v.keys.Store(&old)
+	a := newAuthenticator(t, jwtCallers, v)
+	ctx := withToken(t, one.sign(t, claims(nil)))
+	for _, want := range []string{"shop", errSignature.Why} {
+		if got := named(a.Caller(ctx)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
 
 // TestKeysFromURL: a key that appears at the URL is found when a token has it, and is not asked for again for others within a

@@ -24,11 +24,11 @@ import (
 // the knowledge that the server is down ends one before the test's patience.
 func setupServer(t *testing.T, change ...func(*Options)) (*fixture, *local.Postgres) {
 	t.Helper()
-	server, url := ownServer(t)
+	server, at := ownServer(t)
 	patient := func(o *Options) {
 		o.CallTimeout, o.LockTimeout, o.StatementTimeout = time.Hour, time.Hour, time.Hour
 	}
-	f := setupAt(t, url, append([]func(*Options){patient, noticing}, change...)...)
+	f := setupAt(t, at, append([]func(*Options){patient, noticing}, change...)...)
 	f.create(show, 100)
 	return f, server
 }

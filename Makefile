@@ -78,11 +78,11 @@ examples: third_party ## Run the examples (examples/), and compare what they pri
 	@scripts/examples $(args)
 
 .PHONY: fuzz
-fuzz: ## Feed random bytes to what decodes them, for 10 s each (args=1m for longer)
+fuzz: ## Feed random bytes to what decodes them: 50,000 inputs each (args=1000000x for more)
 	@scripts/setup go
-	go test ./store -run '^$$' -fuzz '^FuzzParseHoldID$$' -fuzztime $(or $(args),10s)
-	go test ./server -run '^$$' -fuzz '^FuzzRequests$$' -fuzztime $(or $(args),10s)
-	go test ./store/holds -run '^$$' -fuzz '^FuzzReplies$$' -fuzztime $(or $(args),10s)
+	go test ./store -run '^$$' -fuzz '^FuzzParseHoldID$$' -fuzztime $(or $(args),50000x)
+	go test ./server -run '^$$' -fuzz '^FuzzRequests$$' -fuzztime $(or $(args),50000x)
+	go test ./store/holds -run '^$$' -fuzz '^FuzzReplies$$' -fuzztime $(or $(args),50000x)
 
 .PHONY: image
 image: ## Build the container image, with the engine that is there

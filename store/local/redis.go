@@ -116,6 +116,19 @@ func (f *folder) makeConfig(text string) error {
 	return f.give(path)
 }
 
+// appendConfig adds to a configuration file; of settings that are there twice the last one counts.
+func (f *folder) appendConfig(text string) error {
+	file, err := os.OpenFile(filepath.Join(f.data, configFile), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return fmt.Errorf("configuration file: %w", err)
+	}
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("configuration file: %w", err)
+	}
+	return nil
+}
+
 // redisReady asks for the process id, since on a port that we lost to another Redis that one would answer.
 func (s *server) redisReady(ctx context.Context, pid int) error {
 	// go-redis logs each failed dial, and while a server starts they all fail.

@@ -164,6 +164,34 @@ func (s *RedisSentinel) Failover(ctx context.Context) error {
 	return nil
 }
 
+// Rejoin starts a server again that has ended, as a replica of whoever is the master now, as start scripts do that ask the
+// Sentinels. A Restart leaves that to the Sentinels, who take some 10 s for it. The server begins as a replica of itself, so
+// that it is no master for a moment either.
+func (s *RedisSentinel) Rejoin(ctx context.Context, r *Redis) error {
+	if err := r.folder.appendConfig(fmt.Sprintf("replicaof 127.0.0.1 %d\n", r.port)); err != nil {
+		return err
+	}
+	if err := r.Restart(ctx); err != nil {
+		return err
+	}
+	return s.Follow(ctx, r)
+}
+
+// Follow makes a server a replica of whoever is the master now. It follows at once; the master that its configuration names
+// when it starts, Redis 7.0 looks for only a second later.
+func (s *RedisSentinel) Follow(ctx context.Context, r *Redis) error {
+	master, err := s.Master(ctx)
+	if err != nil {
+		return err
+	}
+	client := ask(r.Addr())
+	defer client.Close()
+	if err := errors.Join(client.SlaveOf(ctx, "127.0.0.1", fmt.Sprint(master.port)).Err(), client.ConfigRewrite(ctx).Err()); err != nil {
+		return fmt.Errorf("make a replica of a server: %w", err)
+	}
+	return nil
+}
+
 // Close stops all of it, the Sentinels first, and removes the folders.
 func (s *RedisSentinel) Close(ctx context.Context) error {
 	var errs []error

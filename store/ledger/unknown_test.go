@@ -102,6 +102,21 @@ func TestLostCommitOfOtherWrites(t *testing.T) {
 	}
 }
 
+// TestLostCommitOfARewind: the ledger went back in time, and it is not known whether the epoch was raised for that. If it was, as
+// here, only this call could tell.
+func TestLostCommitOfARewind(t *testing.T) {
+	t.Parallel()
+	f, p := setupLossy(t, 10)
+	p.lose.Store(1)
+	if _, wentBack, err := f.RaiseEpoch(t.Context(), show, 1, 1, 9); !errors.Is(err, store.ErrUnavailable) || !wentBack {
+		t.Errorf("RaiseEpoch: %v, went back: %t; want ErrUnavailable, and that it did", err, wentBack)
+	}
+	a := f.allotment(show)
+	if _, wentBack, err := f.RaiseEpoch(t.Context(), show, a.Epoch, 1, 9); err != nil || wentBack || a.State != store.StatePaused {
+		t.Errorf("afterwards: %v, went back: %t, state %d", err, wentBack, a.State)
+	}
+}
+
 // TestBackendKilledBeforeCommit: the server has certainly rolled back, and the confirm goes on.
 func TestBackendKilledBeforeCommit(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
 -- adopt_drop: gives up a claim, whose lease nobody needs to wait for then. If nothing was changed under it, the state that was
--- in force before is in force again.
+-- in force before is in force again, unless an earlier adopt was given up that had changed it (adopt_reset).
 -- KEYS  none of its own
 -- ARGV  claim, 1 if nothing was changed
 -- Reply {OK} or {BUSY}

@@ -202,12 +202,13 @@ type Rebuild interface {
 	// AdoptRenew prolongs the claim, if it is still in force.
 	AdoptRenew(ctx context.Context, p Place, claim string, lease time.Duration) error
 	// AdoptDrop gives the claim up, if it is still in force: the next need not wait for its lease. If it is unused, no other step
-	// was taken under it, and the state that was in force before it is so again.
+	// was taken under it, and the state that was in force before it is so again, if there was one: an earlier adopt may have been given
+	// up after AdoptReset.
 	AdoptDrop(ctx context.Context, p Place, claim string, unused bool) error
 	// Scan walks buckets, each from its cursor (empty: the start). With an empty claim it may be used at any
 	// time; for an adopt it removes what cannot be read.
 	Scan(ctx context.Context, p Place, claim string, buckets []int, cursors []string) ([]Part, error)
-	// AdoptReset empties the indexes.
+	// AdoptReset empties the indexes. Nothing is in force from then on until AdoptEnd.
 	AdoptReset(ctx context.Context, p Place, claim string) error
 	// AdoptKeep sets the index alone of records of ended holds that are to stay as Scan found them.
 	AdoptKeep(ctx context.Context, p Place, claim string, records []Kept) error

@@ -164,6 +164,7 @@ type Adoption interface {
 	// else ErrStale. If Redis knew a newer epoch or feed number, Postgres went back in time: the
 	// allotment is PAUSED and its feed number raised past the one of Redis. It deletes the feed
 	// rows, which the returned row counts. A retired allotment is ErrStale. The row is read in the same transaction.
+	// That Postgres went back is also told with an error: it may have been committed, and then no later call finds it.
 	RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, redisFeed int64) (row Allotment, wentBack bool, err error)
 	// Pause sets the state PAUSED during an adopt, if epoch is the allotment's, else ErrStale.
 	Pause(ctx context.Context, id string, epoch int64) (Allotment, error)

@@ -289,9 +289,4 @@ func (r *rebuild) report(log *slog.Logger, took time.Duration) {
 		log.Error("holds were ended in a rebuild: they no longer fit into the capacity",
 			slog.String("allotment", r.row.Place.Allotment), slog.Int("holds", r.plan.dropped))
 	}
-	if lost := r.plan.lostSales; r.wentBack {
-		log.Error("Postgres has gone back in time: sales or changes that Redis knows are missing; the allotment is PAUSED, unless it is CLOSED, until an operator resumes it",
-			slog.String("allotment", r.row.Place.Allotment), slog.Int("sales_missing", len(lost)),
-			slog.Any("holds", lost[:min(len(lost), lostLogged)]))
-	}
 }

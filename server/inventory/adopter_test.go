@@ -22,12 +22,16 @@ import (
 // TestLostSalesInTheLog: however many sales a ledger from a backup lacks, the line counts all and names few.
 func TestLostSalesInTheLog(t *testing.T) {
 	for _, lost := range []int{1, lostLogged, 5000} {
-		r := &rebuild{plan: &plan{}, wentBack: true}
+		var holds []string
 		for n := range lost {
-			r.plan.lostSales = append(r.plan.lostSales, fmt.Sprintf("concert.%d", n))
+			holds = append(holds, fmt.Sprintf("concert.%d", n))
 		}
 		var out bytes.Buffer
-		r.report(slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelError})), time.Second)
+		v, err := New(Options{Redis: &longWalk{}, Logger: slog.New(slog.NewJSONHandler(&out, nil)), Meters: metricnoop.NewMeterProvider()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		(&rebuild{v: v}).rewound(t.Context(), holds)
 		var line struct {
 			SalesMissing int `json:"sales_missing"`
 			Holds        []string
@@ -229,12 +233,13 @@ func (r *dropped) AdoptDrop(_ context.Context, _ store.Place, _ string, unused b
 // failingLedger fails in an adopt, before the epoch is raised or after.
 type failingLedger struct {
 	manySales
-	raised []error // one for each try
+	raised   []error // one for each try
+	wentBack bool
 }
 
 func (l *failingLedger) RaiseEpoch(context.Context, string, int64, int64, int64) (row store.Allotment, wentBack bool, err error) {
 	err, l.raised = l.raised[0], l.raised[1:]
-	return l.row, false, err
+	return l.row, l.wentBack, err
 }
 
 func (l *failingLedger) RecentOutcomes(context.Context, string, time.Time, string, int) ([]store.Outcome, error) {
@@ -268,5 +273,24 @@ func TestFailedAdoptDropsItsClaim(t *testing.T) {
 				t.Errorf("dropped as unused: %v, want %v", redis.unused, c.want)
 			}
 		})
+	}
+}
+
+// TestRewindIsToldAtOnce: that Postgres has gone back is told though it is not known whether the epoch was raised: if it was,
+// nobody finds it any more.
+func TestRewindIsToldAtOnce(t *testing.T) {
+	p := store.Place{Allotment: "concert", Group: "concert", Buckets: 1}
+	ledger := &failingLedger{manySales: manySales{row: store.Allotment{Place: p}}, raised: []error{store.ErrUnavailable}, wentBack: true}
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError}))
+	v, err := New(Options{Redis: &dropped{}, Ledger: ledger, Logger: log, Meters: metricnoop.NewMeterProvider()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.adopter.demand(t.Context(), p); err == nil {
+		t.Error("it did not fail")
+	}
+	if !bytes.Contains(out.Bytes(), []byte("gone back in time")) {
+		t.Errorf("the log says %q", &out)
 	}
 }

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -44,13 +45,13 @@ func (r *rebuild) run(ctx context.Context) error {
 	}
 	failpoint.Hit("adopt-after-begin")
 	row, wentBack, err := r.v.o.Background.RaiseEpoch(ctx, p.Allotment, r.row.Epoch, r.past.Epoch, r.past.Feed)
+	if wentBack {
+		r.rewound(ctx, nil)
+	}
 	if err != nil {
 		return err
 	}
 	r.row, r.raised = row, true
-	if wentBack {
-		r.rewound(ctx)
-	}
 	failpoint.Hit("adopt-after-raise")
 	r.plan = newPlan(r.row, r.past, r.v.o.Retention)
 	// Neither changes any more: the epoch is raised, and the claim keeps others out.
@@ -62,7 +63,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	}
 	r.plan.fit()
 	if len(r.plan.lostSales) > 0 {
-		r.rewound(ctx)
+		r.rewound(ctx, r.plan.lostSales)
 		if _, err = r.v.o.Background.Pause(ctx, p.Allotment, r.row.Epoch); err != nil {
 			return err
 		}
@@ -75,12 +76,16 @@ func (r *rebuild) run(ctx context.Context) error {
 	return r.v.redis.AdoptEnd(ctx, r.row, r.claim, r.plan.counters(r.row), r.past.Sequence)
 }
 
-// rewound notes that Postgres has gone back in time. It is counted at once: if this adopt fails, the next may not see it.
-func (r *rebuild) rewound(ctx context.Context) {
+// rewound tells that Postgres has gone back in time, and which holds' sales it has lost. That is counted and logged at once: if this
+// adopt fails, the next may not see it.
+func (r *rebuild) rewound(ctx context.Context, lost []string) {
 	if !r.wentBack {
 		r.v.metrics.rewinds.Add(ctx, 1)
 	}
 	r.wentBack = true
+	r.v.log.Error("Postgres has gone back in time: sales or changes that Redis knows are missing; the allotment is PAUSED, unless it is CLOSED, until an operator resumes it",
+		slog.String("allotment", r.row.Place.Allotment), slog.Int("sales_missing", len(lost)),
+		slog.Any("holds", lost[:min(len(lost), lostLogged)]))
 }
 
 // survivors walks the records that Redis still has, and compares them with the ledger, so many at a time.

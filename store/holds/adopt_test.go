@@ -358,5 +358,15 @@ func TestDroppedClaim(t *testing.T) {
 		t.Error("in force after a claim under which it may have been changed")
 	}
 	f.adoptBegin(f.place, "third")
+	must(t, f.AdoptReset(f.ctx(), f.place, "third"))
+	must(t, f.AdoptDrop(f.ctx(), f.place, "third", false))
+	if past := f.adoptBegin(f.place, "fourth"); past.Epoch == 0 || past.Sequence == 0 {
+		t.Errorf("what was before is forgotten: %+v", past)
+	}
+	must(t, f.AdoptDrop(f.ctx(), f.place, "fourth", true))
+	if _, err := f.Counters(f.ctx(), []store.Place{f.place}); err == nil {
+		t.Error("in force without its indexes, which an earlier adopt has emptied")
+	}
+	f.adoptBegin(f.place, "fifth")
 	f.broken()
 }

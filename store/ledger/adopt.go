@@ -25,7 +25,10 @@ const (
 func (l *Ledger) RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, redisFeed int64) (row store.Allotment, wentBack bool, err error) {
 	var a locked
 	u := unit{
-		read: func(b *pgx.Batch) { a.lock(b, id) },
+		read: func(b *pgx.Batch) {
+			wentBack = false
+			a.lock(b, id)
+		},
 		decide: func() error {
 			switch {
 			case !a.found:
@@ -46,7 +49,7 @@ func (l *Ledger) RaiseEpoch(ctx context.Context, id string, seen, redisEpoch, re
 		once: true, // after its own success the epoch is not the one seen
 	}
 	if err := l.transact(ctx, l.background, u, slog.String("allotment", id)); err != nil {
-		return store.Allotment{}, false, err
+		return store.Allotment{}, wentBack, err
 	}
 	return a.row, wentBack, nil
 }

@@ -73,6 +73,17 @@ func prepareConn(c *pgx.ConnConfig) {
 	if _, named := c.RuntimeParams["application_name"]; !named {
 		c.RuntimeParams["application_name"] = "holdfast"
 	}
+	c.OnNotice = noteUnreplicated
+}
+
+// unreplicated is noted at a connection whose COMMIT was answered as done though its wait for a synchronous standby was ended.
+const unreplicated = "unreplicated"
+
+// noteUnreplicated knows that from a warning beside the answer, which has no code of its own, and a text that is translated.
+func noteUnreplicated(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if n.Routine == "SyncRepWaitForLSN" {
+		conn.CustomData()[unreplicated] = true
+	}
 }
 
 // newTracer reports statements without their parameters: these hold buyers' ids.

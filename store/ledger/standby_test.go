@@ -54,6 +54,39 @@ func TestStandbyAway(t *testing.T) {
 	}
 }
 
+// TestWaitForStandbyEndedByHand: the server answers a COMMIT as done whose wait somebody has ended. No standby has it all the same.
+func TestWaitForStandbyEndedByHand(t *testing.T) {
+	t.Parallel()
+	_, url := ownServer(t)
+	f := setupAt(t, url, func(o *Options) { o.CallTimeout = 2 * time.Second })
+	f.create(show, 1000)
+	hand := f.connect()
+	f.exec(hand, `alter system set synchronous_standby_names = 'nobody'`)
+	f.exec(hand, `select pg_reload_conf()`)
+	c, _ := f.unreplicated()
+	told := make(chan error, 1)
+	go func() {
+		_, err := f.Settle(t.Context(), show, c)
+		told <- err
+	}()
+	storetest.Eventually(t, 5*time.Second, func() error {
+		tag, err := hand.Exec(t.Context(), `select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'`)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = errors.New("no COMMIT waits")
+		}
+		return err
+	})
+	if err := <-told; !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+	f.exec(hand, `alter system reset synchronous_standby_names`)
+	f.exec(hand, `select pg_reload_conf()`)
+	storetest.Eventually(t, 10*time.Second, func() error {
+		_, err := f.Settle(t.Context(), show, c)
+		return err
+	})
+}
+
 // unreplicated makes a sale, its cancellation and the allotment "new", which can all be seen while no standby has them. (The first sales
 // may come before the server has read its settings again.)
 func (f *fixture) unreplicated() (store.Confirm, store.CancelSale) {

@@ -32,6 +32,9 @@ const (
 // fit its column, a damaged row.
 var errProgram = errors.New("unexpected")
 
+// errUnreplicated is for a COMMIT whose wait for a synchronous standby was ended by others than that.
+var errUnreplicated = errors.New("the wait for a synchronous standby was ended")
+
 // unit is one short write transaction. It may run more than once, so read starts from nothing. Without read and decide
 // it is a single round trip.
 type unit struct {
@@ -110,6 +113,10 @@ func (l *Ledger) attempt(ctx context.Context, p *pool, u unit) failure {
 		return l.failed(ctx, p, conn.Conn(), err, verdict == nil)
 	}
 	p.health.answered()
+	if conn.Conn().PgConn().CustomData()[unreplicated] != nil { // as after a lost answer, the next run waits for it
+		closeConn(ctx, conn.Conn())
+		return failure{err: errUnreplicated, lost: true, sent: verdict == nil}
+	}
 	return failure{err: verdict}
 }
 

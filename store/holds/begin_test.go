@@ -1,6 +1,7 @@
 package holds
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -279,6 +280,27 @@ func TestLateConfirmHasItsTime(t *testing.T) {
 	f.begin("order", h)
 	if calls != 3 {
 		t.Errorf("%d calls, want one that takes no lapsed hold, one whose time was over and one in time", calls)
+	}
+}
+
+// Nor any time past its caller's: who asks another server then may be told there that the hold lapsed.
+func TestLateConfirmHasItsCallersTime(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 5)
+	h := f.hold("buyer", "request", 2)
+	f.advance(holdTime)
+	calls := 0
+	f.offset = func() time.Duration {
+		if calls++; calls == 2 {
+			f.advance(f.timeout / 2)
+		}
+		return time.Duration(f.clock.Load())
+	}
+	ctx, cancel := context.WithTimeout(f.ctx(), f.timeout/2)
+	defer cancel()
+	must(t, errOf(f.Begin(ctx, f.beginRequest("order", h))))
+	if calls != 3 {
+		t.Errorf("%d calls, want one that takes no lapsed hold, one after its caller's time and one in time", calls)
 	}
 }
 

@@ -42,7 +42,11 @@ func (s *Store) begin(ctx context.Context, r store.BeginRequest, places []store.
 		if err != nil || r.Prompt || o.reply[0].status() != statusLapsed || o.now < latest {
 			return o, err
 		}
-		latest = o.now + s.timeout.Milliseconds()
+		most := s.timeout
+		if deadline, ok := ctx.Deadline(); ok { // then the caller may ask another server
+			most = min(most, time.Until(deadline))
+		}
+		latest = o.now + most.Milliseconds()
 	}
 }
 

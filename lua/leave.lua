@@ -23,5 +23,8 @@ local function busy()
 end
 
 if busy() then return reply({{S.BUSY}}) end
-for j = ARGV[firstArg + 2] == '1' and 1 or firstKey, #KEYS do put('UNLINK', KEYS[j]) end
+local all = ARGV[firstArg + 2] == '1'
+for j = all and 1 or firstKey, #KEYS do put('UNLINK', KEYS[j]) end
+-- An adopt that had only stood still would go on, and put in force what is half gone.
+if not all and a.gate == S.ADOPT and a.fields[2] then put('HSET', a.key, 'adopting', '') end
 return reply({{S.OK}})

@@ -111,3 +111,21 @@ func TestLeaveOfForeignState(t *testing.T) {
 	f.stays("its counters are of another type", 0)
 	must(t, f.raw.Del(f.ctx(), base(f.place, "c")).Err())
 }
+
+// An adopt whose lease is out may go on while nobody takes it over. What leaves in several calls it must not put in force, half gone.
+func TestLeaveEndsAClaim(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1)
+	p := store.Place{Allotment: f.place.Allotment + "-x", Group: f.place.Group, Buckets: 2 * leaveBuckets}
+	f.place = f.allotAt(p, 500, func(r *store.Rules) { *r = defaultRules() })
+	f.adoptBegin(f.place, "claim")
+	f.advance(lease)
+	must(t, f.leave(f.ctx(), f.place, 1, 0, 0, leaveBuckets))
+	if err := f.AdoptReset(f.ctx(), f.place, "claim"); !errors.Is(err, store.ErrStale) {
+		t.Errorf("a step of the adopt: %v, want ErrStale", err)
+	}
+	if _, err := f.Counters(f.ctx(), []store.Place{f.place}); err == nil {
+		t.Error("in force, half gone")
+	}
+	f.leaves(0)
+}

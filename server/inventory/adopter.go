@@ -264,6 +264,7 @@ func (a *adopter) drop(ctx context.Context, r *rebuild) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.v.o.AdoptLease) // after which the claim counts for nothing
 	defer cancel()
 	_ = a.v.redis.AdoptDrop(ctx, r.row.Place, r.claim, !r.raised)
+	a.v.supervisor.expect([]store.PlacedHold{{Place: r.row.Place}}) // the epoch may have been raised, and the answer lost
 }
 
 func pause(ctx context.Context, d time.Duration) error {

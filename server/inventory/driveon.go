@@ -110,9 +110,9 @@ func (v *Inventory) memberOf(ctx context.Context, placed store.PlacedHold) (stor
 }
 
 // conservation returns by how many units an allotment's numbers are off, whether that is known now,
-// and whether Redis knows more than Postgres: then that has gone back in time. The counters must add
+// and whether it must be adopted at once: Redis knows more than Postgres, which then has gone back in time, or an older epoch. The counters must add
 // up in themselves; the ledger is read between two readings of them, and what moved meanwhile is allowed for.
-func (v *Inventory) conservation(ctx context.Context, c store.Counters, row *store.Allotment) (off int64, known, wentBack bool) {
+func (v *Inventory) conservation(ctx context.Context, c store.Counters, row *store.Allotment) (off int64, known, apart bool) {
 	if off = c.Off(); off != 0 {
 		return off, true, false
 	}
@@ -132,8 +132,8 @@ func (v *Inventory) conservation(ctx context.Context, c store.Counters, row *sto
 		return 0, false, false
 	case c.Epoch > now.Epoch || c.Feed > now.Feed:
 		return 0, false, true
-	case c.Epoch < now.Epoch:
-		return 1, true, false
+	case c.Epoch < now.Epoch: // raised by an adopt that was not told so, and has put in force again what it found
+		return 1, true, true
 	case again[0].Feed != now.Feed || c.Feed != now.Feed: // the feed is under way
 		return 0, false, false
 	}

@@ -342,9 +342,9 @@ func (s *supervisor) judge(ctx context.Context, w store.Work, row *store.Allotme
 	if !w.NextLapse.IsZero() {
 		s.v.sweeper.note(w.Allotment, w.NextLapse.Sub(w.Now))
 	}
-	off, known, wentBack := s.v.conservation(ctx, w.Counters, row)
+	off, known, apart := s.v.conservation(ctx, w.Counters, row)
 	s.remember(w, off, known)
-	if wentBack {
+	if apart {
 		s.v.adopter.suspect(w.Place)
 	}
 	if row != nil && s.v.retire(ctx, *row, w) {

@@ -155,7 +155,10 @@ func (d *drive) begin(ctx context.Context) error {
 			return err
 		})
 		if err == nil {
-			return d.keep(ctx, begun)
+			if err = d.keep(ctx, begun); err != nil { // others of the cart have begun
+				d.v.supervisor.expect(d.holds)
+			}
+			return err
 		}
 		if err := d.ask(ctx, err); err != nil {
 			if errors.Is(err, store.ErrUnavailable) { // it may have begun all the same

@@ -81,6 +81,49 @@ func TestLeftOpenIsExpected(t *testing.T) {
 	}
 }
 
+// partlySold is a Redis in which one hold of a cart is sold, and the other is being confirmed.
+type partlySold struct{ leftOpen }
+
+func (r *partlySold) Place(_ context.Context, id string) (store.Place, bool, error) {
+	return store.Place{Allotment: id, Group: "festival", Buckets: 1}, true, nil
+}
+
+func (r *partlySold) Begin(_ context.Context, b store.BeginRequest) ([]store.Begun, error) {
+	var begun []store.Begun
+	for _, h := range b.Holds {
+		state := store.Confirming
+		if h.ID == confirmed {
+			state = store.Sold
+		}
+		begun = append(begun, store.Begun{Hold: store.Hold{ID: h.ID, State: state}, Epoch: 1})
+	}
+	return begun, nil
+}
+
+// noSales is a ledger that does not answer with a sale.
+type noSales struct{ manySales }
+
+func (l *noSales) Sale(context.Context, store.HoldID) (store.Sale, error) {
+	return store.Sale{}, store.ErrUnavailable
+}
+
+// TestLeftOpenBesideASale: the other hold of the cart has begun.
+func TestLeftOpenBesideASale(t *testing.T) {
+	v, err := New(Options{Redis: &partlySold{}, Ledger: &noSales{}, Logger: slog.New(slog.DiscardHandler), Meters: metricnoop.NewMeterProvider()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := store.NewHoldID("parking", "buyer", "request")
+	p := store.Place{Allotment: other.Allotment, Group: "festival", Buckets: 1}
+	v.supervisor.watched = map[string]*watch{p.Allotment: {place: p, nextLook: time.Now().Add(time.Minute)}}
+	if _, err := v.ConfirmHolds(t.Context(), []store.HoldID{confirmed, other}, "order"); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+	if v.supervisor.watched[p.Allotment].nextLook.After(time.Now()) {
+		t.Error("not looked at soon")
+	}
+}
+
 // soldBefore is a ledger that knows an older epoch than Redis at first, and then that a hold was sold long ago; and its Redis has
 // no record of that any more.
 type soldBefore struct {

@@ -102,9 +102,16 @@ func TestD5ReadOnlyReplicaAnswers(t *testing.T) {
 	})
 	astray := newWorld(t, 0, withRedis(promoted.URL()), withPostgres(w.pgURL), withOptions(w.options))
 	astray.start(false)
-	astray.until(func() error { // the replica has what the master knows
-		_, known, err := astray.at(0).holds.Place(w.ctx(), a)
-		if err == nil && !known {
+	// The replica has what the master knows. It says that it is connected long before that, while the master still waits for the
+	// process that has sent it all to end.
+	master := redis.NewClient(&redis.Options{Addr: old.Addr()})
+	defer master.Close()
+	if err := master.Set(w.ctx(), "after what is known", "", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.until(func() error {
+		n, err := master.Wait(w.ctx(), 1, time.Second).Result()
+		if err == nil && n == 0 {
 			err = errors.New("not replicated yet")
 		}
 		return err

@@ -41,7 +41,7 @@ func TestRaiseReplyLost(t *testing.T) {
 	w.forge(a, 1) // else that is what is repaired
 	storetest.Eventually(t, 9*time.Second, func() error {
 		c, err := w.replicas[0].holds.Counters(w.ctx(), []store.Place{w.place(a)})
-		if err == nil && c[0].Epoch < int64(w.epoch(a)) {
+		if err == nil && c[0].Epoch < w.epoch(a) {
 			err = fmt.Errorf("in force under epoch %d", c[0].Epoch)
 		}
 		return err

@@ -186,7 +186,7 @@ func (s *RedisSentinel) Follow(ctx context.Context, r *Redis) error {
 	}
 	client := ask(r.Addr())
 	defer client.Close()
-	if err := errors.Join(client.SlaveOf(ctx, "127.0.0.1", fmt.Sprint(master.port)).Err(), client.ConfigRewrite(ctx).Err()); err != nil {
+	if err := errors.Join(client.ReplicaOf(ctx, "127.0.0.1", fmt.Sprint(master.port)).Err(), client.ConfigRewrite(ctx).Err()); err != nil {
 		return fmt.Errorf("make a replica of a server: %w", err)
 	}
 	return nil

@@ -64,6 +64,10 @@ func (p *player) playRound(ctx context.Context, seed uint64, r *record.Random) e
 	if err != nil {
 		return fmt.Errorf("round %d (%s): %w", r.Rounds+1, strings.Join(names, " and "), err)
 	}
+	if played.Void() {
+		fmt.Fprintf(p.out, "    %-28s void: the clock of this machine was stepped by %v meanwhile\n", strings.Join(names, " and "), played.Stepped)
+		return nil
+	}
 	r.Rounds++
 	r.Add(played.Result)
 	for _, c := range drawn {

@@ -53,6 +53,7 @@ type Stage struct {
 	small   linear.Verdict
 	settled time.Duration // after healing; never: not within the limit
 	problem string        // that was left when it had not settled
+	stepped time.Duration // the clock of this machine
 
 	mu     sync.Mutex
 	stocks []history.Stock
@@ -64,7 +65,12 @@ type Played struct {
 	History *history.History
 	Verdict *history.Verdict
 	Story   []string // of the worst breach
+	// Stepped is by how much the clock of this machine was stepped, beyond a millisecond.
+	Stepped time.Duration
 }
+
+// Void says that what failed may be the doing of this machine's clock.
+func (p *Played) Void() bool { return p.Stepped > 0 && len(p.Result.Failures) > 0 }
 
 func (p *Played) fail(format string, args ...any) {
 	p.Result.Failures = append(p.Result.Failures, fmt.Sprintf(format, args...))
@@ -166,6 +172,7 @@ func (s *Stage) run(ctx context.Context) error {
 	defer stopWatch()
 	var watcher sync.WaitGroup
 	watcher.Go(func() { s.books.Watch(watching, readEvery, s.note) })
+	watcher.Go(func() { s.stepped = watchClock(watching, ahead) })
 	var injected error
 	var injecting sync.WaitGroup
 	injecting.Go(func() {
@@ -283,7 +290,7 @@ func (s *Stage) note(stock history.Stock) {
 
 // judge says what was found.
 func (s *Stage) judge(ctx context.Context) (*Played, error) {
-	p := &Played{History: &s.history, Verdict: history.Judge(&s.history)}
+	p := &Played{History: &s.history, Verdict: history.Judge(&s.history), Stepped: s.stepped}
 	if s.Case.Check != nil {
 		s.Case.Check(s.scene, &s.history)
 	}

@@ -23,6 +23,7 @@ import (
 // crash is a point between two steps at which a server is killed, and the call that leads there. The
 // call is then repeated on another server with the same ids, as callers are told to do.
 type crash struct {
+	alone   bool // the server that prepared it is killed before: nobody is left who could end it
 	point   string
 	prepare []call // on a healthy server
 	call    call
@@ -152,6 +153,9 @@ func (c crash) kill(t *testing.T, servers *cluster) *shop {
 	doomed := servers.add(t, "HOLDFAST_FAILPOINT="+c.point)
 	at := shopAt(servers.conns[len(servers.conns)-1])
 	at.hold = s.hold
+	if c.alone {
+		_ = servers.servers[0].Process.Kill()
+	}
 	if err := c.call(ctx, at); err == nil {
 		t.Error("the call was answered")
 	}
@@ -207,9 +211,8 @@ func TestCrashesOfSupervisors(t *testing.T) {
 	for i, point := range []string{"claim-after-lease", "claim-after-ledger"} {
 		t.Run(point, func(t *testing.T) {
 			servers := isolated(t, redis, postgres, i)
-			c := crash{point: "confirm-after-begin", prepare: []call{open, holdTwo}, call: buy, want: stock{10, 8, 0, 2}}
+			c := crash{point: "confirm-after-begin", prepare: []call{open, holdTwo}, call: buy, want: stock{10, 8, 0, 2}, alone: true}
 			c.kill(t, servers)
-			_ = servers.servers[0].Process.Kill() // the healthy one: nobody is left who knows of the confirm
 			doomed := servers.addDoomed(t, "HOLDFAST_FAILPOINT="+point)
 			if code := doomed.exit(t, time.Minute); code != 137 {
 				t.Fatalf("the second server ended with %d", code)

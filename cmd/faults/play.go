@@ -181,12 +181,11 @@ func (p *player) once(ctx context.Context, c cases.Case, program string) (record
 		if err != nil {
 			return record.Result{}, err
 		}
-		if played.Void() && plays < mostPlays {
-			fmt.Fprintf(p.out, "%-7s VOID   the clock of this machine was stepped by %v meanwhile; it is played again\n", c.Row.Case, played.Stepped)
-			continue
+		again := played.Void() && plays < mostPlays
+		p.tell(c, played, again, time.Since(began))
+		if !again {
+			return played.Result, nil
 		}
-		p.tell(c, played, time.Since(began))
-		return played.Result, nil
 	}
 }
 
@@ -241,17 +240,23 @@ func (p *player) leave() error {
 	return w.Close()
 }
 
-// tell prints what came of a case.
-func (p *player) tell(c cases.Case, played *cases.Played, took time.Duration) {
+// tell prints what came of a case, which may be played again.
+func (p *player) tell(c cases.Case, played *cases.Played, again bool, took time.Duration) {
 	r := played.Result
 	outcome := "ok"
-	if len(r.Failures) > 0 {
+	switch {
+	case again:
+		outcome = "VOID"
+	case len(r.Failures) > 0:
 		outcome = "FAILED"
 		p.failed = append(p.failed, c.Row.Case)
 	}
 	fmt.Fprintf(p.out, "%-7s %-6s %s (%.1f s)\n        %s\n", c.Row.Case, outcome, c.Fault, took.Seconds(), r.Text())
 	for _, f := range r.Failures {
 		fmt.Fprintln(p.out, "        -", f)
+	}
+	if played.Void() {
+		fmt.Fprintf(p.out, "        - the clock of this machine was stepped by %v meanwhile\n", played.Stepped)
 	}
 	for _, line := range played.Story {
 		fmt.Fprintln(p.out, "          ", line)

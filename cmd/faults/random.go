@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,7 +66,9 @@ func (p *player) playRound(ctx context.Context, seed uint64, r *record.Random) e
 		return fmt.Errorf("round %d (%s): %w", r.Rounds+1, strings.Join(names, " and "), err)
 	}
 	if played.Void() {
-		fmt.Fprintf(p.out, "    %-28s void: the clock of this machine was stepped by %v meanwhile\n", strings.Join(names, " and "), played.Stepped)
+		r.Void++
+		p.tellRound("void", names, played)
+		fmt.Fprintf(p.out, "        the clock of this machine was stepped by %v meanwhile\n", played.Stepped)
 		return nil
 	}
 	r.Rounds++
@@ -78,11 +81,16 @@ func (p *player) playRound(ctx context.Context, seed uint64, r *record.Random) e
 	for _, f := range played.Result.Failures {
 		r.Failures = append(r.Failures, fmt.Sprintf("round %d (%s): %s", r.Rounds, strings.Join(names, " and "), f))
 	}
-	fmt.Fprintf(p.out, "%3d %-28s %s\n", r.Rounds, strings.Join(names, " and "), played.Result.Text())
+	p.tellRound(strconv.Itoa(r.Rounds), names, played)
+	return nil
+}
+
+// tellRound prints what was seen in a round, which goes by its number.
+func (p *player) tellRound(number string, names []string, played *cases.Played) {
+	fmt.Fprintf(p.out, "%4s %-28s %s\n", number, strings.Join(names, " and "), played.Result.Text())
 	for _, line := range slices.Concat(played.Result.Failures, played.Story) {
 		fmt.Fprintln(p.out, "       ", line)
 	}
-	return nil
 }
 
 // judgeRandom: a run fails, and one without a guard fails if nothing else does.
@@ -93,5 +101,5 @@ func (p *player) judgeRandom(r record.Random) {
 	if len(p.Without) > 0 && len(r.Failures) == 0 {
 		p.failed = append(p.failed, "not missed: "+strings.Join(p.Without, ", "))
 	}
-	fmt.Fprintf(p.out, "%d rounds in %.0f s, seed %d: %d failures\n", r.Rounds, r.Seconds, r.Seed, len(r.Failures))
+	fmt.Fprintf(p.out, "%d rounds and %d void in %.0f s, seed %d: %d failures\n", r.Rounds, r.Void, r.Seconds, r.Seed, len(r.Failures))
 }

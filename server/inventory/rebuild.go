@@ -83,7 +83,7 @@ func (r *rebuild) rewound(ctx context.Context, lost []string) {
 		r.v.metrics.rewinds.Add(ctx, 1)
 	}
 	r.wentBack = true
-	r.v.log.Error("Postgres has gone back in time: sales or changes that Redis knows are missing; the allotment is PAUSED, unless it is CLOSED, until an operator resumes it",
+	r.v.log.Error("Postgres has gone back in time: sales or changes that Redis knows are missing; unless it is CLOSED, the allotment is paused by its adopt, until an operator resumes it",
 		slog.String("allotment", r.row.Place.Allotment), slog.Int("sales_missing", len(lost)),
 		slog.Any("holds", lost[:min(len(lost), lostLogged)]))
 }

@@ -189,8 +189,12 @@ func (r *Record) randomRuns() string {
 			}
 		}
 		seen := Result{Calls: x.Calls, Linear: x.Linear}.seen()
-		fmt.Fprintf(&b, "| %s | %s | %d | %s s, %d rounds | %s | %s | %s | %s |\n", x.Deployment, strings.Join(x.Without, ", "), x.Seed,
-			figures.Count(x.Seconds), x.Rounds, hits(x.Hits), seen, millis(x.P99), outcome)
+		void := ""
+		if x.Void > 0 {
+			void = fmt.Sprintf(", %d void", x.Void)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %d | %s s, %d rounds%s | %s | %s | %s | %s |\n", x.Deployment, strings.Join(x.Without, ", "), x.Seed,
+			figures.Count(x.Seconds), x.Rounds, void, hits(x.Hits), seen, millis(x.P99), outcome)
 	}
 	return b.String()
 }

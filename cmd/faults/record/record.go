@@ -82,7 +82,8 @@ type Random struct {
 	Without    []string  `json:"without,omitempty"` // guards that were taken out: it must fail
 	Seconds    float64   `json:"seconds"`
 	Rounds     int       `json:"rounds"`
-	Hits       []Hit     `json:"hits"` // faults
+	Void       int       `json:"void,omitempty"` // rounds that failed while the clock of the machine was stepped; in none of these figures
+	Hits       []Hit     `json:"hits"`           // faults
 	Calls      Calls     `json:"calls"`
 	P99        float64   `json:"p99_ms"` // of the worst round
 	Linear     string    `json:"linearizable,omitempty"`

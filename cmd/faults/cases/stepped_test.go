@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/holdfast-inventory/holdfast/cmd/faults/record"
+	"github.com/holdfast-inventory/holdfast/cmd/launch/history"
 )
 
 // TestWatchClock: a step is found, there and back; what one reading alone shows is none, nor is what a clock may differ by.
@@ -30,6 +33,19 @@ func TestWatchClock(t *testing.T) {
 		})
 		if got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestClockExcusesNoSale: what is sold too often is not the clock's doing.
+func TestClockExcusesNoSale(t *testing.T) {
+	for promise, want := range map[string]bool{"R1": false, "R2": true, "R3": true, "R4": false, "R5": false} {
+		p := &Played{
+			Result: record.Result{Failures: []string{promise}}, Stepped: time.Second,
+			Verdict: &history.Verdict{Promises: []*history.Promise{{ID: promise, Breaches: 1}}},
+		}
+		if p.Void() != want {
+			t.Errorf("%s is broken while the clock is stepped: void: %t", promise, p.Void())
 		}
 	}
 }

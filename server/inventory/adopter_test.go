@@ -266,11 +266,15 @@ func TestFailedAdoptDropsItsClaim(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			v.supervisor.watched[p.Allotment] = &watch{place: p, nextLook: time.Now().Add(time.Minute)}
 			if err := v.adopter.demand(t.Context(), p); err == nil {
 				t.Error("it did not fail")
 			}
 			if !slices.Equal(redis.unused, c.want) {
 				t.Errorf("dropped as unused: %v, want %v", redis.unused, c.want)
+			}
+			if v.supervisor.watched[p.Allotment].nextLook.After(time.Now()) { // the raise may have been committed all the same
+				t.Error("not looked at soon")
 			}
 		})
 	}

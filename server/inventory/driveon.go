@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -110,30 +111,31 @@ func (v *Inventory) memberOf(ctx context.Context, placed store.PlacedHold) (stor
 }
 
 // conservation returns by how many units an allotment's numbers are off, whether that is known now,
-// and whether it must be adopted at once: Redis knows more than Postgres, which then has gone back in time, or an older epoch. The counters must add
-// up in themselves; the ledger is read between two readings of them, and what moved meanwhile is allowed for.
-func (v *Inventory) conservation(ctx context.Context, c store.Counters, row *store.Allotment) (off int64, known, apart bool) {
-	if off = c.Off(); off != 0 {
-		return off, true, false
-	}
+// and whether it must be adopted at once: Redis knows more than Postgres, which then has gone back in time, or an older epoch, whether or not
+// the counters add up in themselves. The ledger is read between two readings of them, and what moved meanwhile is allowed for. The row
+// spares that if it agrees with them, and is new enough.
+func (v *Inventory) conservation(ctx context.Context, c store.Counters, row *store.Allotment, isNew bool) (off int64, known, apart bool) {
+	off = c.Off()
 	if row == nil {
-		return 0, false, false
+		return off, off != 0, false
 	}
-	if agrees(c, *row) {
+	if off == 0 && isNew && agrees(c, *row) {
 		return 0, true, false
 	}
 	now, err := v.o.Background.Allotment(ctx, c.Allotment)
 	if err != nil {
-		return 0, false, false
+		return off, off != 0, false
 	}
 	again, err := v.redis.Counters(ctx, []store.Place{c.Place})
 	switch {
 	case err != nil || again[0].Epoch != c.Epoch:
-		return 0, false, false
+		return off, off != 0, false
 	case c.Epoch > now.Epoch || c.Feed > now.Feed:
-		return 0, false, true
+		return off, off != 0, true
 	case c.Epoch < now.Epoch: // raised by an adopt that was not told so, and has put in force again what it found
-		return 1, true, true
+		return cmp.Or(off, 1), true, true
+	case off != 0:
+		return off, true, false
 	case again[0].Feed != now.Feed || c.Feed != now.Feed: // the feed is under way
 		return 0, false, false
 	}

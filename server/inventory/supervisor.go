@@ -46,7 +46,7 @@ type supervisor struct {
 	unadopted chan store.Place // found by looks, which do not wait for them
 	hints     chan store.Place // whose hint is to be set
 
-	known   map[string]*store.Allotment // rows, as of knownAt; of the loop alone
+	known   map[string]*store.Allotment // rows, as of knownAt; written by the loop alone, between looks
 	knownAt time.Time
 }
 
@@ -342,7 +342,7 @@ func (s *supervisor) judge(ctx context.Context, w store.Work, row *store.Allotme
 	if !w.NextLapse.IsZero() {
 		s.v.sweeper.note(w.Allotment, w.NextLapse.Sub(w.Now))
 	}
-	off, known, apart := s.v.conservation(ctx, w.Counters, row)
+	off, known, apart := s.v.conservation(ctx, w.Counters, row, s.isNew(w.Place))
 	s.remember(w, off, known)
 	if apart {
 		s.v.adopter.suspect(w.Place)
@@ -352,6 +352,14 @@ func (s *supervisor) judge(ctx context.Context, w store.Work, row *store.Allotme
 		s.left[w.Allotment] = true
 		s.mu.Unlock()
 	}
+}
+
+// isNew says whether the row that is known of an allotment was read after something was last left open there.
+func (s *supervisor) isNew(p store.Place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.watched[p.Allotment]
+	return w == nil || w.expected.Before(s.knownAt)
 }
 
 // since is how long ago t was; 0 if it is zero.

@@ -55,12 +55,14 @@ func TestStandbyAway(t *testing.T) {
 }
 
 // TestWaitForStandbyEndedByHand: the server answers a COMMIT as done whose wait somebody has ended. No standby has it all the same.
+// That is told by a warning, which the server is set not to send.
 func TestWaitForStandbyEndedByHand(t *testing.T) {
 	t.Parallel()
 	_, url := ownServer(t)
 	f := setupAt(t, url, func(o *Options) { o.CallTimeout = 2 * time.Second })
 	f.create(show, 1000)
 	hand := f.connect()
+	f.exec(hand, `alter system set client_min_messages = 'error'`)
 	f.exec(hand, `alter system set synchronous_standby_names = 'nobody'`)
 	f.exec(hand, `select pg_reload_conf()`)
 	c, _ := f.unreplicated()

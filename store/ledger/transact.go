@@ -20,9 +20,10 @@ const (
 	beginRead  = "begin isolation level read committed read only"
 	// The plans of prepared statements are kept for minutes, and a launch begins with tables that were
 	// empty, or tiny, when they were made: without the last setting, reading through all of a table would
-	// have looked cheap.
+	// have looked cheap. Warnings are asked for whatever the server's settings: noteUnreplicated waits for one.
 	setLimits = `select set_config('lock_timeout', $1::text, true), set_config('statement_timeout', $2::text, true),
-		set_config('idle_in_transaction_session_timeout', '1000', true), set_config('enable_seqscan', $3::text, true)`
+		set_config('idle_in_transaction_session_timeout', '1000', true), set_config('client_min_messages', 'warning', true),
+		set_config('enable_seqscan', $3::text, true)`
 	// The server stops a statement's clock before it commits, but one that has run out just then would end the wait for a
 	// synchronous standby, and make it answer "committed" without that standby.
 	liftLimit = `select set_config('statement_timeout', '0', true)`

@@ -203,6 +203,9 @@ func (a *adopter) adopt(ctx context.Context, id string, renew bool, run *adoptio
 		}
 		past, left, err := a.v.redis.AdoptBegin(ctx, row.Place, claim, a.v.o.AdoptLease, renew)
 		if err != nil {
+			if renew { // it may have begun all the same, and shut what was in force
+				a.drop(ctx, &rebuild{v: a.v, row: row, claim: claim})
+			}
 			return err
 		}
 		if past == nil && left == 0 {

@@ -280,6 +280,29 @@ func TestFailedAdoptDropsItsClaim(t *testing.T) {
 	}
 }
 
+// unanswered is a Redis that gives no answer to who begins an adopt.
+type unanswered struct{ dropped }
+
+func (r *unanswered) AdoptBegin(context.Context, store.Place, string, time.Duration, bool) (*store.Past, time.Duration, error) {
+	return nil, 0, store.ErrUnavailable
+}
+
+// TestUnansweredClaimIsDropped: it may have shut an allotment that was in force, and nobody could adopt that while Postgres is away.
+func TestUnansweredClaimIsDropped(t *testing.T) {
+	p := store.Place{Allotment: "concert", Group: "concert", Buckets: 1}
+	redis, ledger := &unanswered{}, &failingLedger{manySales: manySales{row: store.Allotment{Place: p}}}
+	v, err := New(Options{Redis: redis, Ledger: ledger, Logger: slog.New(slog.DiscardHandler), Meters: metricnoop.NewMeterProvider()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.adopter.renew(t.Context(), p); err == nil {
+		t.Error("it did not fail")
+	}
+	if !slices.Equal(redis.unused, []bool{true}) {
+		t.Errorf("dropped as unused: %v, want once", redis.unused)
+	}
+}
+
 // TestRewindIsToldAtOnce: that Postgres has gone back is told though it is not known whether the epoch was raised: if it was,
 // nobody finds it any more.
 func TestRewindIsToldAtOnce(t *testing.T) {

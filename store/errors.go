@@ -96,8 +96,8 @@ var (
 	ErrConstraint = errors.New("ledger constraint violated")
 )
 
-// Rejection is why a store that answers refuses to work, as when it is out of memory: nothing was done. It goes with
-// ErrUnavailable.
+// Rejection is why a store that answers refuses to work, as when it is out of memory: nothing was done. (Or, if its replicas did not
+// acknowledge it, that is not known.) It goes with ErrUnavailable.
 type Rejection struct {
 	Store string // as people call it: Redis
 	Kind  string // one of few, and no secret: OOM

@@ -73,6 +73,10 @@ func (r inForce) AdoptBegin(_ context.Context, p store.Place, _ string, _ time.D
 	return nil, 0, errRenewed
 }
 
+func (inForce) OnDamage(func(store.Place)) {}
+
+func (inForce) AdoptDrop(context.Context, store.Place, string, bool) error { return nil }
+
 type anyRow struct{ Ledger }
 
 func (anyRow) Allotment(_ context.Context, id string) (store.Allotment, error) {
@@ -83,8 +87,11 @@ func (anyRow) Allotment(_ context.Context, id string) (store.Allotment, error) {
 // begun before.
 func TestRenewIsNotLost(t *testing.T) {
 	redis := inForce{renewed: make(chan string, 1)}
-	v := &Inventory{redis: redis, log: slog.New(slog.DiscardHandler), o: Options{Background: anyRow{}, AdoptLease: time.Second}}
-	a := newAdopter(v)
+	v, err := New(Options{Redis: redis, Ledger: anyRow{}, Logger: slog.New(slog.DiscardHandler), Meters: metricnoop.NewMeterProvider()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := v.adopter
 	a.turns.most = 0 // nobody has a turn
 	place := store.Place{Allotment: "concert"}
 	first := a.start(place, false)

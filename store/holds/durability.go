@@ -50,6 +50,7 @@ type proof struct {
 	replicas int
 	counts   []*redis.IntCmd
 	acks     *redis.Cmd
+	failure  error // of the pipeline
 }
 
 var (
@@ -63,16 +64,59 @@ func (d Durability) open(ctx context.Context, f *fleet, n *node, pipe redis.Pipe
 		return nil
 	}
 	for _, c := range calls {
-		if !durableScripts[c.script] {
-			continue
+		if durableScripts[c.script] {
+			return d.count(ctx, f, n, pipe)
 		}
-		p := &proof{replicas: d.Replicas}
-		for _, key := range f.keysOn(n, batchesKey) {
-			p.counts = append(p.counts, pipe.Incr(ctx, key))
-		}
-		return p
 	}
 	return nil
+}
+
+// count counts a batch.
+func (d Durability) count(ctx context.Context, f *fleet, n *node, pipe redis.Pipeliner) *proof {
+	p := &proof{replicas: d.Replicas}
+	for _, key := range f.keysOn(n, batchesKey) {
+		p.counts = append(p.counts, pipe.Incr(ctx, key))
+	}
+	return p
+}
+
+// followed returns nil if n's replicas have what is written to it, so that new holds may be. What they take stands, and would be
+// kept from others for nobody, if nobody can be told that he has it: so while there is no proof, only an empty batch goes first.
+func (s *Store) followed(ctx context.Context, n *node) error {
+	if !n.alone.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout/2) // or nothing was left for the batch itself
+	defer cancel()
+	pipe := n.client.Pipeline()
+	p := s.durable.count(ctx, s.fleet, n, pipe)
+	p.ask(ctx, pipe)
+	_, failure := pipe.Exec(ctx)
+	undecided := s.judge(n, p, failure)
+	if err := p.unwritten(); err != nil {
+		s.report(n, "count", err)
+		s.blame(n, err)
+		return unavailable(err)
+	}
+	n.silence.end()
+	return undecided
+}
+
+// judge says what a proof is missing, and notes it of its server.
+func (s *Store) judge(n *node, p *proof, failure error) error {
+	if p == nil {
+		return nil
+	}
+	p.failure = failure
+	if p.moved() {
+		s.fleet.suspect()
+	}
+	err := p.missing()
+	n.alone.Store(err != nil)
+	if err != nil && p.unwritten() == nil {
+		s.tell(n, "wait", rejectionUnacknowledged, err)
+	}
+	return err
 }
 
 // ask puts the question behind the calls: on the same connection, whose writes it is about. The server looks at the
@@ -88,28 +132,30 @@ func (p *proof) ask(ctx context.Context, pipe redis.Pipeliner) {
 // missing is nil if there is proof. What was written without it stands at this server, and may be lost with it: a repeat
 // with the same ids tells.
 func (p *proof) missing() error {
-	if p == nil {
+	if err := p.unwritten(); err != nil {
+		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, errUnacknowledged, err)
+	}
+	acks, err := p.acks.Int()
+	switch {
+	case err == nil && acks >= p.replicas:
 		return nil
+	case err != nil:
+		err = fmt.Errorf("%w: %w", errUnacknowledged, err)
+	default:
+		err = fmt.Errorf("%w: %d of %d", errUnacknowledged, acks, p.replicas)
 	}
-	acks, failure := p.acks.Int()
-	if failure == nil {
-		failure = p.unwritten()
-	}
-	if failure == nil && acks >= p.replicas {
-		return nil
-	}
-	if failure != nil {
-		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, errUnacknowledged, failure)
-	}
-	return fmt.Errorf("%w: %w: %d of %d", store.ErrUnavailable, errUnacknowledged, acks, p.replicas)
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, &store.Rejection{Store: "Redis", Kind: rejectionUnacknowledged, Err: err})
 }
 
 // unwritten is why nothing was written in front of the batch; nil: something was.
 func (p *proof) unwritten() error {
 	err := errNoSlots
 	for _, count := range p.counts {
-		if err = count.Err(); err == nil {
+		if count.Val() > 0 { // also if the client says that it failed, since a later reply did not come in time
 			return nil
+		}
+		if err = count.Err(); err == nil {
+			err = p.failure // nor does it say anything of a call that it had no connection for
 		}
 	}
 	return err

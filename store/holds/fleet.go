@@ -30,6 +30,7 @@ type node struct {
 	client  *redis.Client
 	closed  chan struct{}
 	silence silence
+	alone   atomic.Bool  // as many replicas as must have a decision did not have the last batch
 	hints   atomic.Int64 // under way
 	// evicted is how many keys it has evicted since it started, as of the last look at its settings.
 	evicted atomic.Int64

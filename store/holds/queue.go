@@ -161,6 +161,12 @@ func (s *Store) server(q queue, calls []*call) (*node, error) {
 func (s *Store) runOn(n *node, l lane, calls []*call) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeoutOf(l, n, calls)) // a batch belongs to many callers: none of their contexts may end it
 	defer cancel()
+	if l == laneCreate {
+		if err := s.followed(ctx, n); err != nil {
+			fail(calls, err)
+			return
+		}
+	}
 	unknown := s.send(ctx, n, calls)
 	if len(unknown) > 0 {
 		if err := s.loadScripts(ctx, n); err != nil {
@@ -245,10 +251,7 @@ func (s *Store) send(ctx context.Context, n *node, calls []*call) (unknown []*ca
 	}
 	proof.ask(ctx, pipe)
 	_, failure := pipe.Exec(ctx) // each reply has its own error, unless nothing was sent
-	undecided := proof.missing()
-	if proof.moved() {
-		s.fleet.suspect()
-	}
+	undecided := s.judge(n, proof, failure)
 	for i, c := range calls {
 		value, err := settle(replies[i], failure)
 		switch {

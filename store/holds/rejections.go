@@ -18,10 +18,14 @@ import (
 // rejectionOther is any refusal that is not among the known ones, such as a script that failed.
 const rejectionOther = "OTHER"
 
-// rejectionKinds are the words that a Redis begins its answer with when it refuses to work.
+// rejectionUnacknowledged is not Redis's word: fewer replicas than the durability asks for have what was written.
+const rejectionUnacknowledged = "UNACKNOWLEDGED"
+
+// rejectionKinds are the words that a Redis begins its answer with when it refuses to work, and two of ours.
 func rejectionKinds() []string {
 	return []string{
-		"OOM", "MISCONF", "NOREPLICAS", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "NOPERM", "NOAUTH", "WRONGPASS", rejectionOther,
+		"OOM", "MISCONF", "NOREPLICAS", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "NOPERM", "NOAUTH", "WRONGPASS", rejectionUnacknowledged,
+		rejectionOther,
 	}
 }
 
@@ -69,11 +73,20 @@ func (s *Store) report(n *node, call string, err error) {
 	if kind == "" {
 		return
 	}
-	s.rejected.calls.Add(context.Background(), 1, s.rejected.kinds[kind])
-	facts := []slog.Attr{slog.String("script", call), slog.String("redis", n.addr), slog.Any("error", err)}
 	if refused(err, "ERR", "WRONGTYPE") {
-		s.rejected.failed.Log(s.log, slog.LevelError, time.Now(), "a script failed", facts...)
+		s.rejected.calls.Add(context.Background(), 1, s.rejected.kinds[kind])
+		s.rejected.failed.Log(s.log, slog.LevelError, time.Now(), "a script failed", rejectionFacts(n, call, err)...)
 		return
 	}
-	s.rejected.told.Log(s.log, slog.LevelError, time.Now(), "Redis refuses calls", append(facts, slog.String("reason", kind))...)
+	s.tell(n, call, kind, err)
+}
+
+// tell counts a refusal of a known kind, and logs why.
+func (s *Store) tell(n *node, call, kind string, err error) {
+	s.rejected.calls.Add(context.Background(), 1, s.rejected.kinds[kind])
+	s.rejected.told.Log(s.log, slog.LevelError, time.Now(), "Redis refuses calls", append(rejectionFacts(n, call, err), slog.String("reason", kind))...)
+}
+
+func rejectionFacts(n *node, call string, err error) []slog.Attr {
+	return []slog.Attr{slog.String("script", call), slog.String("redis", n.addr), slog.Any("error", err)}
 }

@@ -179,17 +179,18 @@ func TestDurabilityReplicas(t *testing.T) {
 	t.Parallel()
 	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})
 	f := onFleet(t, set.URL(), durable(Durability{Replicas: 1}), withTimeout(300*time.Millisecond))
-	loose := onFleet(t, set.URL()) // does not wait
+	other := onFleet(t, set.URL(), durable(Durability{Replicas: 1}), withTimeout(300*time.Millisecond)) // another server of ours
+	loose := onFleet(t, set.URL())                                                                      // does not wait
 	p := f.opened("show", 2)
 	first, err := f.createAt(p, "first")
 	must(t, err)
 	h := store.PlacedHold{Place: p, ID: first[0].ID}
 	full := f.opened("full", 1)
 	must(t, errOf(f.createAt(full, "first")))
-	other := f.opened("other", 1)
-	unwanted, err := f.createAt(other, "first")
+	small := f.opened("small", 1)
+	unwanted, err := f.createAt(small, "first")
 	must(t, err)
-	cancelled := store.PlacedHold{Place: other, ID: unwanted[0].ID}
+	cancelled := store.PlacedHold{Place: small, ID: unwanted[0].ID}
 	storetest.Eventually(t, patience, func() error { return acknowledged(t, set.Servers[0]) })
 	must(t, set.Servers[1].Pause())
 	undecided := func(what string, err error) {
@@ -200,7 +201,7 @@ func TestDurabilityReplicas(t *testing.T) {
 	}
 	// Before anything else is written: the replica has acknowledged all there is, and a refusal adds nothing to it.
 	undecided("a refusal", errOf(f.createAt(full, "second")))
-	undecided("create", errOf(f.createAt(p, "second")))
+	undecided("create", errOf(other.createAt(p, "second")))
 	undecided("extend", errOf(f.Extend(f.ctx(), h)))
 	undecided("cancel", errOf(f.Cancel(f.ctx(), cancelled)))
 	undecided("begin", errOf(f.Begin(f.ctx(), store.BeginRequest{
@@ -221,6 +222,29 @@ func TestDurabilityReplicas(t *testing.T) {
 	})
 	refusal(t, errOf(f.createAt(full, "second")), store.AllHeld)
 	must(t, errOf(f.Cancel(f.ctx(), cancelled)))
+}
+
+// F11: what is taken without proof stands, and nobody is told that he has it. So a server takes no more than one batch
+// until its replicas follow again, which it asks with an empty one. That is told as what it is.
+func TestNobodyTakesWithoutReplicas(t *testing.T) {
+	t.Parallel()
+	set := storetest.NewSentinel(t, local.SentinelOptions{Replicas: 1})
+	f := onFleet(t, set.URL(), durable(Durability{Replicas: 1}), withTimeout(300*time.Millisecond))
+	p := f.opened("show", 10)
+	must(t, errOf(f.createAt(p, "warm")))
+	must(t, set.Servers[1].Pause())
+	for _, buyer := range []string{"first", "second", "third"} {
+		err := errOf(f.createAt(p, buyer))
+		no, isRejection := errors.AsType[*store.Rejection](err)
+		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, errUnacknowledged) || !isRejection || no.Kind != rejectionUnacknowledged {
+			t.Errorf("%s: %v, want it to be undecided for want of replicas", buyer, err)
+		}
+	}
+	if c := f.counters(p)[0]; c.Held != 2 {
+		t.Errorf("held: %d, want that of the first batch alone besides the one from before", c.Held)
+	}
+	set.Servers[1].Resume()
+	storetest.Eventually(t, patience, func() error { return errOf(f.createAt(p, "second")) })
 }
 
 // With exactly as many replicas as must have a decision, the loss of one, as by a failover, stops all decisions until another is

@@ -13,7 +13,7 @@ func Probes(metrics http.Handler, ready func() bool) http.Handler {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready() {
-			http.Error(w, "not ready: starting or stopping; the log says more", http.StatusServiceUnavailable)
+			http.Error(w, "not ready: starting, stopping, or tables or settings do not fit; the log says which", http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")

@@ -3,6 +3,7 @@ package holds
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -57,7 +58,11 @@ func (f *fleet) askSentinel(ctx context.Context, client *redis.Client) (*named, 
 		_ = p.Process(ctx, details)
 		return nil
 	})
-	if err := cmp.Or(addr.Err(), details.Err()); err != nil {
+	err := cmp.Or(addr.Err(), details.Err())
+	if errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("%s knows none of that name", client.Options().Addr)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", client.Options().Addr, err)
 	}
 	epoch, err := strconv.ParseInt(details.Val()["config-epoch"], 10, 64)

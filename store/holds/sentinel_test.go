@@ -291,6 +291,20 @@ func acknowledged(t *testing.T, master *local.Redis) error {
 	return nil
 }
 
+// A name that the Sentinels do not know is told as that.
+func TestUnknownMasterName(t *testing.T) {
+	t.Parallel()
+	set := storetest.NewSentinel(t, local.SentinelOptions{})
+	f := &fixture{t: t, clock: new(atomic.Int64)}
+	f.open(onRedis(strings.Replace(set.URL(), "/holdfast", "/typo", 1)))
+	storetest.Eventually(t, patience, func() error {
+		if f.logs.count("Sentinels name a master called typo") == 0 || f.logs.count("knows none of that name") == 0 {
+			return fmt.Errorf("the log says something else:\n%s", f.logs)
+		}
+		return nil
+	})
+}
+
 func TestParseDurability(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Durability{"none": {}, "fsync": {Fsync: true}, "replicas:1": {Replicas: 1}, "replicas:16": {Replicas: 16}} {

@@ -51,10 +51,10 @@ func (s *Store) ofServer(n *node, texts []string) []string {
 func (s *Store) checkServer(ctx context.Context, n *node) (bad, weak []string, err error) {
 	info, err := n.client.Info(ctx).Result()
 	if err != nil {
-		if refused(err, "NOPERM") {
-			return []string{"the Redis user may not run INFO, by which each script recognises its server: grant +info"}, nil, nil
-		}
-		return nil, nil, err
+		return unfitUser(err)
+	}
+	if err := n.client.ScriptExists(ctx, s.scripts[createScript].SHA).Err(); err != nil {
+		return unfitUser(err)
 	}
 	fields := map[string]string{}
 	for line := range strings.SplitSeq(info, "\r\n") {
@@ -92,6 +92,19 @@ func (s *Store) checkServer(ctx context.Context, n *node) (bad, weak []string, e
 			"and what it decides is lost (never oversold): set it to 1 or more, and min-replicas-max-lag to 1 or 2")
 	}
 	return bad, weak, nil
+}
+
+// unfitUser tells what a Redis that was reached refuses its user from what is an outage.
+func unfitUser(err error) (bad, weak []string, _ error) {
+	switch {
+	case refused(err, "NOPERM"):
+		bad = []string{"the Redis user may not do what Holdfast does: grant +info, by which each script recognises its server, and +@scripting: " + err.Error()}
+	case refused(err, "WRONGPASS", "NOAUTH"):
+		bad = []string{"Redis does not accept the user and the password that it is given: " + err.Error()}
+	default:
+		return nil, nil, err
+	}
+	return bad, nil, nil
 }
 
 // evicted is how many keys the masters have evicted.

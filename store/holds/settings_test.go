@@ -172,6 +172,30 @@ func TestUserWithoutInfo(t *testing.T) {
 	}
 }
 
+// A user that Redis turns away is no outage: a server with such settings does not become ready, and takes nobody's place.
+func TestUserTurnedAway(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		rules, password, bad string
+	}{
+		"no scripts":     {"~hf:* &* +@all -@scripting", "secret", "+@scripting"},
+		"wrong password": {"~hf:* &* +@all", "public", "does not accept the user and the password"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u, err := url.Parse(asUser(t, storetest.NewRedis(t, local.RedisOptions{}), c.rules))
+			must(t, err)
+			u.User = url.UserPassword("holdfast", c.password)
+			f := &fixture{t: t, clock: new(atomic.Int64)}
+			f.open(onRedis(u.String()))
+			bad, _, err := f.CheckSettings(t.Context())
+			if err != nil || len(bad) != 1 || !strings.Contains(bad[0], c.bad) || strings.Contains(bad[0], c.password) {
+				t.Errorf("CheckSettings: %q, %v, want to be told of %q", bad, err, c.bad)
+			}
+		})
+	}
+}
+
 // F25: without CONFIG and without the channel, Listen warns once of each and everything else works; also where
 // notifications are off.
 func TestUserWithoutEvents(t *testing.T) {

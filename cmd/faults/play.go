@@ -123,7 +123,7 @@ func (p *player) choose() []cases.Case {
 
 // playCase plays one case, and its control if that was asked for.
 func (p *player) playCase(ctx context.Context, c cases.Case) error {
-	result, err := p.once(ctx, c, p.Holdfast)
+	result, err := p.once(ctx, c, p.Holdfast, nil)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (p *player) control(ctx context.Context, c cases.Case, result *record.Resul
 		return err
 	}
 	failed := p.failed
-	without, err := p.once(ctx, c, program)
+	without, err := p.once(ctx, c, program, c.Guards)
 	if err != nil {
 		without.Failures = append(without.Failures, err.Error())
 	}
@@ -157,11 +157,21 @@ func (p *player) control(ctx context.Context, c cases.Case, result *record.Resul
 	return p.leave()
 }
 
+// tellControl prints whether a case was missed that lacked guards.
+func (p *player) tellControl(c cases.Case, r record.Result, without []string, took time.Duration) {
+	what := strings.Join(without, ", ")
+	if len(r.Failures) == 0 {
+		fmt.Fprintf(p.out, "%-7s FAILED control: without %s it must fail, and does not (%.1f s)\n        %s\n", c.Row.Case, what, took.Seconds(), r.Text())
+		return
+	}
+	fmt.Fprintf(p.out, "%-7s ok     control: without %s it fails, as it must (%.1f s)\n        - %s\n", c.Row.Case, what, took.Seconds(), r.Failures[0])
+}
+
 // mostPlays is how often a case is played that fails while the clock of this machine is stepped.
 const mostPlays = 3
 
-// once plays a case with a program, and again if what failed may be the clock's doing.
-func (p *player) once(ctx context.Context, c cases.Case, program string) (record.Result, error) {
+// once plays a case with a program without some guards, and again if what failed may be the clock's doing.
+func (p *player) once(ctx context.Context, c cases.Case, program string, without []string) (record.Result, error) {
 	began := time.Now()
 	if c.Needs != nil {
 		if missing := c.Needs(); missing != "" {
@@ -182,7 +192,7 @@ func (p *player) once(ctx context.Context, c cases.Case, program string) (record
 			return record.Result{}, err
 		}
 		again := played.Void() && plays < mostPlays
-		p.tell(c, played, again, time.Since(began))
+		p.tell(c, played, without, again, time.Since(began))
 		if !again {
 			return played.Result, nil
 		}
@@ -240,13 +250,16 @@ func (p *player) leave() error {
 	return w.Close()
 }
 
-// tell prints what came of a case, which may be played again.
-func (p *player) tell(c cases.Case, played *cases.Played, again bool, took time.Duration) {
+// tell prints what came of a case, which may be played again. Without guards it must fail.
+func (p *player) tell(c cases.Case, played *cases.Played, without []string, again bool, took time.Duration) {
 	r := played.Result
 	outcome := "ok"
 	switch {
 	case again:
 		outcome = "VOID"
+	case len(without) > 0:
+		p.tellControl(c, r, without, took)
+		return
 	case len(r.Failures) > 0:
 		outcome = "FAILED"
 		p.failed = append(p.failed, c.Row.Case)

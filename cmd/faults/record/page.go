@@ -22,6 +22,9 @@ type Row struct {
 // answerTarget is how long an answer may take at p99, in milliseconds.
 const answerTarget = 100
 
+// switchTarget is how long callers may wait for a decision after a master was switched, in milliseconds.
+const switchTarget = 1000
+
 const head = `<!-- Written by cmd/faults from docs/faults.json. Do not edit: make faults args='--record docs/faults.json' -->
 
 # What faults do
@@ -38,6 +41,9 @@ they were before. A case fails, too, when its fault did not hit.
 - *back*: from the end of the fault to the next decision. *p99*: of answers of any kind, UNAVAILABLE included, to requests sent
   while the fault lasted; asked for are 100 ms; and to those before it, which tells how busy the machine was. *adds up*: from the end of the fault until both stores agreed.
 - *control*: the same case with the guards named taken out of the program, which must fail; the last time that this was tried.
+
+Servers under Sentinels and of clusters have repl-diskless-sync-delay 0, Sentinels parallel-syncs of as many replicas as there are, and min-replicas-to-write is 0
+where the row does not name it.
 
 A hold that was acknowledged and is *lost* is told to its owner as HOLD_LAPSED, where the deployment does not promise more.
 
@@ -139,7 +145,11 @@ func millis(ms float64) string { return figures.Millis(ms) + " ms" }
 func (t Times) unavailable() string {
 	text := millis(t.Unavailable)
 	if t.Switch > 0 {
-		text += ", " + millis(t.Switch) + " of it from the switch of masters"
+		ours := millis(t.Switch)
+		if t.Switch > switchTarget {
+			ours = "**" + ours + "**"
+		}
+		text += ", " + ours + " of it from the switch of masters"
 	}
 	return text
 }
